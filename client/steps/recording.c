@@ -25,10 +25,9 @@
 /* Bytes per write. */
 #define CHUNK 65536
 
-/* Bytes that a page reserves for lines that are filled last. Each text in them is cut to TEXT_MAX
-   bytes, and one byte may become six ("&quot;"). */
-#define TITLE_CAPACITY 2048
-#define ABOUT_CAPACITY 4096
+/* Bytes that a page reserves for its title and header, which are filled last. Each of their seven
+   texts is cut to TEXT_MAX bytes, and one byte may become six ("&quot;"). */
+#define HEADER_CAPACITY 6144
 #define TEXT_MAX 100
 
 static const char page_head[] =
@@ -36,9 +35,7 @@ static const char page_head[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
     "<meta http-equiv=\"Content-Security-Policy\""
     " content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
-    "<link rel=\"icon\" href=\"data:,\">\n";
-
-static const char page_style[] =
+    "<link rel=\"icon\" href=\"data:,\">\n"
     "<style>\n"
     ":root{color-scheme:dark}\n"
     "body{margin:0;display:flex;flex-direction:column;height:100vh;background:#111;color:#ddd;"
@@ -97,8 +94,9 @@ static void add_escaped(struct buffer *out, const char *text, size_t length) {
   }
 }
 
-static void add_short(struct buffer *out, const char *text) {
+static void add_short(struct buffer *out, const char *markup, const char *text) {
   size_t length = strlen(text);
+  buffer_add_string(out, markup);
   add_escaped(out, text, length > TEXT_MAX ? utf8_cut(text, TEXT_MAX) : length);
   buffer_add_string(out, length > TEXT_MAX ? "…" : "");
 }
@@ -123,18 +121,8 @@ static int write_out(struct recording *self, size_t least, struct error *error) 
     return 0;
   if (write_all(self->file.fd, self->text.bytes, self->text.length) != 0)
     return fail(self, error);
-  self->written += (off_t)self->text.length;
   self->text.length = 0;
   return 0;
-}
-
-/* Reserves a line of spaces, and returns its position. */
-static off_t add_capacity(struct recording *self, size_t size) {
-  const off_t at = self->written + (off_t)self->text.length;
-  memset(buffer_space(&self->text, size), ' ', size);
-  self->text.length += size;
-  buffer_add_string(&self->text, "\n");
-  return at;
 }
 
 static bool is_same_file(const struct recording *other, int directory, const char *name) {
@@ -167,21 +155,18 @@ static int open_beside(struct recording *self, const char *path, const struct re
   return 0;
 }
 
-static void begin_page(struct recording *self) {
-  struct buffer *out = &self->text;
+static void begin_page(struct buffer *out, size_t *header_at) {
   buffer_add_string(out, page_head);
-  self->title_at = add_capacity(self, TITLE_CAPACITY);
-  buffer_add_string(out, page_style);
   for (int i = 0; i < 16; i++)
     buffer_add_format(out, ".f%d{color:%s}.k%d{background:%s}\n", i, colors[i], i, colors[i]);
   buffer_add_string(out, "@media print{body{height:auto;background:#fff;color:#000}"
                          "pre{overflow:visible;white-space:pre-wrap}}\n"
-                         "</style>\n</head>\n<body>\n<header>\n<h1>");
-  add_short(out, self->job);
-  buffer_add_string(out, "</h1>\n");
-  self->about_at = add_capacity(self, ABOUT_CAPACITY);
+                         "</style>\n");
+  *header_at = out->length;
+  memset(buffer_space(out, HEADER_CAPACITY), ' ', HEADER_CAPACITY);
+  out->length += HEADER_CAPACITY;
   buffer_add_string(out,
-                    "<p>Seconds since the beginning; <b>out</b> is standard output, <b>ERR</b> "
+                    "\n<p>Seconds since the beginning; <b>out</b> is standard output, <b>ERR</b> "
                     "standard error.</p>\n</header>\n<pre tabindex=\"0\">\n");
 }
 
@@ -197,7 +182,7 @@ int recording_begin(struct recording *self, enum recording_format format, const 
   if (open_beside(self, path, other, error) != 0)
     return -1;
   if (format == RECORDING_PAGE)
-    begin_page(self);
+    begin_page(&self->text, &self->header_at);
   return 0;
 }
 
@@ -401,15 +386,6 @@ int recording_add(struct recording *self, const struct event_view *view, const c
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static int fill_capacity(struct recording *self, off_t at, size_t size, const struct buffer *text,
-                         struct error *error) {
-  CHECK(text->length <= size);
-  ssize_t length = pwrite(self->file.fd, text->bytes, text->length, at);
-  if (length >= 0 && (size_t)length < text->length)
-    errno = ENOSPC;
-  return length == (ssize_t)text->length ? 0 : fail(self, error);
-}
-
 static void add_when(struct recording *self, struct buffer *out) {
   char when[48];
   struct tm tm;
@@ -422,30 +398,24 @@ static void add_when(struct recording *self, struct buffer *out) {
   buffer_add_string(out, " s");
 }
 
-static int finish_page(struct recording *self, const char *outcome, struct error *error) {
-  struct buffer title = {0}, about = {0};
-  buffer_add_string(&title, "<title>");
-  add_short(&title, self->job);
-  buffer_add_string(&title, " · ");
-  add_short(&title, self->id);
-  buffer_add_string(&title, " · ");
-  add_short(&title, outcome);
-  buffer_add_string(&title, "</title>");
-  buffer_add_string(&about, "<p>step <code>");
-  add_short(&about, self->id);
-  buffer_add_string(&about, "</code>");
-  buffer_add_string(&about, self->command[0] != '\0' ? " · " : "");
-  add_short(&about, self->command);
-  buffer_add_string(&about, " · <b>");
-  add_short(&about, outcome);
-  buffer_add_string(&about, "</b>");
-  add_when(self, &about);
-  buffer_add_string(&about, "</p>");
-  int result = fill_capacity(self, self->title_at, TITLE_CAPACITY, &title, error);
-  if (result == 0)
-    result = fill_capacity(self, self->about_at, ABOUT_CAPACITY, &about, error);
-  buffer_release(&title);
-  buffer_release(&about);
+static int fill_header(struct recording *self, const char *outcome, struct error *error) {
+  struct buffer text = {0};
+  add_short(&text, "<title>", self->job);
+  add_short(&text, " · ", self->id);
+  add_short(&text, " · ", outcome);
+  add_short(&text, "</title>\n</head>\n<body>\n<header>\n<h1>", self->job);
+  add_short(&text, "</h1>\n<p>step <code>", self->id);
+  add_short(&text, self->command[0] != '\0' ? "</code> · " : "</code>", self->command);
+  add_short(&text, " · <b>", outcome);
+  buffer_add_string(&text, "</b>");
+  add_when(self, &text);
+  buffer_add_string(&text, "</p>");
+  CHECK(text.length <= HEADER_CAPACITY);
+  ssize_t length = pwrite(self->file.fd, text.bytes, text.length, (off_t)self->header_at);
+  if (length >= 0 && (size_t)length < text.length)
+    errno = ENOSPC;
+  int result = length == (ssize_t)text.length ? 0 : fail(self, error);
+  buffer_release(&text);
   return result;
 }
 
@@ -454,7 +424,7 @@ int recording_finish(struct recording *self, const char *outcome, struct error *
   if (self->format == RECORDING_PAGE)
     buffer_add_string(&self->text, "</pre>\n</body>\n</html>\n");
   if (write_out(self, 1, error) != 0 ||
-      (self->format == RECORDING_PAGE && finish_page(self, outcome, error) != 0))
+      (self->format == RECORDING_PAGE && fill_header(self, outcome, error) != 0))
     return -1;
   return staged_file_commit(&self->file) == 0 ? 0 : fail(self, error);
 }

@@ -24,10 +24,9 @@ struct recording {
   int directory;
   struct staged_file file;
   struct buffer text; /* not written yet */
-  off_t written;
   const char *job, *id;
   char command[128];        /* from the event `started` */
-  off_t title_at, about_at; /* reserved in a page for what is known at the end */
+  size_t header_at;         /* where a page reserves space for its title and header */
   bool has_begun;           /* an event has been added */
   int64_t first_ms, now_ms; /* times of the first and of the latest event */
   enum recording_line line; /* the line that the next event may continue */
