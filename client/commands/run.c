@@ -22,9 +22,8 @@ struct run_step {
   struct buffer variables; /* "NAME":"value","NAME":"value" */
   unsigned long long timeout;
   bool input, detach;
-  char *script[3]; /* "sh", "-c", and the script of -c, or NULL */
-  char **command;
-  int words;
+  const char *script[4]; /* "sh", "-c", and the script of -c, or NULL */
+  const char *const *command;
   bool is_unread; /* its output cannot be written */
 };
 
@@ -101,7 +100,7 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
   int result = self->input ? read_input(exchange, &input, error) : 0;
   step_text_begin(json, self->id, "run");
   step_text_string(json, "command", self->command[0]);
-  step_text_strings(json, "args", self->command + 1, (size_t)self->words - 1);
+  step_text_strings(json, "args", self->command + 1);
   if (self->directory != NULL)
     step_text_string(json, "workingDirectory", self->directory);
   if (self->timeout > 0)
@@ -190,7 +189,7 @@ static bool add_variable(struct run_step *self, const char *text) {
   return true;
 }
 
-static bool set_option(struct run_step *self, int flag, char *value) {
+static bool set_option(struct run_step *self, int flag, const char *value) {
   char *end;
   if (flag == 'e')
     return add_variable(self, value);
@@ -218,14 +217,12 @@ static bool read_options(struct run_step *self, int argc, char **argv) {
     if (!set_option(self, flag, optarg))
       return false;
   const bool is_script = self->script[2] != NULL;
-  self->command = is_script ? self->script : argv + optind;
-  self->words = is_script ? 3 : argc - optind;
+  self->command = is_script ? self->script : (const char *const *)argv + optind;
   return is_script == (optind == argc);
 }
 
 int run_command(struct program *program, int argc, char **argv) {
-  static char sh[] = "sh", dash_c[] = "-c";
-  struct run_step self = {.program = program, .script = {sh, dash_c}};
+  struct run_step self = {.program = program, .script = {"sh", "-c"}};
   step_id_make(self.id);
   int code = read_options(&self, argc, argv) ? run_in_queue(&self) : COMMAND_USAGE;
   buffer_release(&self.variables);

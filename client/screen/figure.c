@@ -1,6 +1,5 @@
 #include "client/screen/figure.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,20 +9,17 @@
 
 struct figure figure_duration(int64_t seconds) {
   struct figure self;
-  const int64_t s = seconds > 0 ? seconds : 0;
+  const long long s = seconds > 0 ? seconds : 0;
   if (s < MINUTE)
-    (void)snprintf(self.text, sizeof self.text, "%" PRId64 "s", s);
-  else if (s < (int64_t)10 * MINUTE)
-    (void)snprintf(self.text, sizeof self.text, "%" PRId64 "m%02" PRId64 "s", s / MINUTE,
-                   s % MINUTE);
+    (void)snprintf(self.text, sizeof self.text, "%llds", s);
+  else if (s < 10 * MINUTE)
+    (void)snprintf(self.text, sizeof self.text, "%lldm%02llds", s / MINUTE, s % MINUTE);
   else if (s < HOUR)
-    (void)snprintf(self.text, sizeof self.text, "%" PRId64 "m", s / MINUTE);
+    (void)snprintf(self.text, sizeof self.text, "%lldm", s / MINUTE);
   else if (s < DAY)
-    (void)snprintf(self.text, sizeof self.text, "%" PRId64 "h%02" PRId64 "m", s / HOUR,
-                   s % HOUR / MINUTE);
+    (void)snprintf(self.text, sizeof self.text, "%lldh%02lldm", s / HOUR, s % HOUR / MINUTE);
   else
-    (void)snprintf(self.text, sizeof self.text, "%" PRId64 "d%02" PRId64 "h", s / DAY,
-                   s % DAY / HOUR);
+    (void)snprintf(self.text, sizeof self.text, "%lldd%02lldh", s / DAY, s % DAY / HOUR);
   return self;
 }
 
@@ -69,7 +65,7 @@ struct figure figure_count(int64_t count) {
   struct figure self;
   char digits[24];
   const size_t length =
-      (size_t)snprintf(digits, sizeof digits, "%" PRIu64, (uint64_t)(count > 0 ? count : 0));
+      (size_t)snprintf(digits, sizeof digits, "%lld", count > 0 ? (long long)count : 0);
   size_t at = 0;
   for (size_t i = 0; i < length; i++) {
     if (i > 0 && (length - i) % 3 == 0)

@@ -52,15 +52,6 @@ void table_begin(struct table *self, const char *const *heads, size_t columns) {
     table_add(self, heads[i]);
 }
 
-/* Decodes one sequence of UTF-8. */
-static wchar_t decode(const char *text, size_t length) {
-  static const unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-  wchar_t character = (unsigned char)text[0] & masks[length];
-  for (size_t i = 1; i < length; i++)
-    character = character << 6 | ((unsigned char)text[i] & 0x3F);
-  return character;
-}
-
 /* Returns how many bytes at the start fit into the columns, and sets how many columns these take.
    */
 static size_t fit(const char *text, size_t capacity, size_t *taken) {
@@ -69,7 +60,7 @@ static size_t fit(const char *text, size_t capacity, size_t *taken) {
   while (at < length) {
     const size_t sequence = utf8_sequence(text + at, length - at);
     const size_t step = sequence > 0 ? sequence : 1;
-    const int width = sequence > 0 ? wcwidth(decode(text + at, step)) : 1;
+    const int width = sequence > 0 ? wcwidth((wchar_t)utf8_decode(text + at, step)) : 1;
     const size_t columns = width >= 0 ? (size_t)width : 1;
     if (*taken + columns > capacity)
       break;

@@ -43,10 +43,10 @@ void step_text_flag(struct buffer *json, const char *name, bool flag) {
   buffer_add_string(json, flag ? "true" : "false");
 }
 
-void step_text_strings(struct buffer *json, const char *name, char *const *values, size_t count) {
+void step_text_strings(struct buffer *json, const char *name, const char *const *values) {
   add_name(json, name);
   buffer_add_string(json, "[");
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; values[i] != NULL; i++) {
     buffer_add_string(json, i > 0 ? "," : "");
     buffer_add_json(json, values[i], strlen(values[i]));
   }

@@ -11,7 +11,7 @@
  *
  *   step_text_begin(&json, id, "run");
  *   step_text_string(&json, "command", "make");
- *   step_text_strings(&json, "args", argv, count);
+ *   step_text_strings(&json, "args", arguments);
  *   step_text_end(&json);                              adds a NUL
  */
 #define STEP_ID_SIZE 37
@@ -24,7 +24,8 @@ void step_text_string(struct buffer *json, const char *name, const char *value);
 void step_text_bytes(struct buffer *json, const char *name, const char *bytes, size_t length);
 void step_text_number(struct buffer *json, const char *name, unsigned long long number);
 void step_text_flag(struct buffer *json, const char *name, bool flag);
-void step_text_strings(struct buffer *json, const char *name, char *const *values, size_t count);
+/* The values end with NULL. */
+void step_text_strings(struct buffer *json, const char *name, const char *const *values);
 void step_text_end(struct buffer *json);
 
 #endif

@@ -152,12 +152,9 @@ char *transfer_beside(const char *path, const char *name) {
 }
 
 int transfer_run(struct file_steps *steps, const char *const *words, struct file_answer *answer) {
-  size_t count = 0;
-  while (words[count] != NULL)
-    count++;
   file_steps_new(steps, "run");
   step_text_string(&steps->json, "command", words[0]);
-  step_text_strings(&steps->json, "args", (char *const *)(uintptr_t)(words + 1), count - 1);
+  step_text_strings(&steps->json, "args", words + 1);
   return file_steps_do(steps, answer);
 }
 

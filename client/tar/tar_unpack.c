@@ -41,6 +41,7 @@ struct directory_mode {
 struct unpack {
   int root;
   bool is_new;
+  char hidden[40]; /* the name of an incomplete file or link, in any directory */
   const struct tar_source *source;
   struct error *error;
   char *long_name, *long_link; /* of the next entry; may be NULL */
@@ -288,16 +289,10 @@ static bool leads_out(const char *name, const char *link) {
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
-static void make_hidden_name(char name[40]) {
-  (void)snprintf(name, 40, ".sandbox-%016llx", (unsigned long long)random_u64());
-}
-
 static int unpack_file(struct unpack *self, int parent, const char *last,
                        const struct entry *entry) {
-  char hidden[40];
-  make_hidden_name(hidden);
   const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)entry->mtime}};
-  int fd = openat(parent, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int fd = openat(parent, self->hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return make_fail(self, entry->name);
   int result = copy(self, entry->size, fd, entry->name);
@@ -308,10 +303,10 @@ static int unpack_file(struct unpack *self, int parent, const char *last,
   if (result == 0)
     (void)futimens(fd, times);
   (void)close(fd);
-  if (result == 0 && renameat(parent, hidden, parent, last) != 0)
+  if (result == 0 && renameat(parent, self->hidden, parent, last) != 0)
     result = make_fail(self, entry->name);
   if (result != 0)
-    (void)unlinkat(parent, hidden, 0);
+    (void)unlinkat(parent, self->hidden, 0);
   return result;
 }
 
@@ -336,45 +331,40 @@ static int unpack_directory(struct unpack *self, int parent, const char *last, c
 }
 
 /* Renames a link that was made under a hidden name. */
-static int name_link(struct unpack *self, int parent, const char *hidden, const char *last,
-                     const struct entry *entry) {
-  int result = renameat(parent, hidden, parent, last) == 0 ? 0 : make_fail(self, entry->name);
-  (void)unlinkat(parent, hidden, 0); /* renameat keeps two links to the same file */
+static int name_link(struct unpack *self, int parent, const char *last, const struct entry *entry) {
+  int result = renameat(parent, self->hidden, parent, last) == 0 ? 0 : make_fail(self, entry->name);
+  (void)unlinkat(parent, self->hidden, 0); /* renameat keeps two links to the same file */
   return result;
 }
 
 static int unpack_symbolic_link(struct unpack *self, int parent, const char *last,
                                 const char *clean, const struct entry *entry) {
-  char hidden[40];
   if (leads_out(clean, entry->link)) {
     self->source->leave_out(self->source->owner, entry->name,
                             "a link that leads out of the directory");
     return 0;
   }
-  make_hidden_name(hidden);
-  return symlinkat(entry->link, parent, hidden) == 0 ? name_link(self, parent, hidden, last, entry)
-                                                     : make_fail(self, entry->name);
+  return symlinkat(entry->link, parent, self->hidden) == 0 ? name_link(self, parent, last, entry)
+                                                           : make_fail(self, entry->name);
 }
 
 /* The target must be a file below the root. */
 static int unpack_hard_link(struct unpack *self, int parent, const char *last,
                             const struct entry *entry) {
-  char hidden[40];
   const char *target;
   struct stat status;
   char *clean = clean_name(self, entry->link);
   if (clean == NULL)
     return -1;
-  make_hidden_name(hidden);
   int result = -1, from = open_parent(self, clean, false, &target);
   if (from < 0)
     result = parent_fail(self, entry->link);
   else if (fstatat(from, target, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode))
     result = reject(self, entry->name, "it links to something other than a file");
-  else if (linkat(from, target, parent, hidden, 0) != 0)
+  else if (linkat(from, target, parent, self->hidden, 0) != 0)
     result = make_fail(self, entry->name);
   else
-    result = name_link(self, parent, hidden, last, entry);
+    result = name_link(self, parent, last, entry);
   if (from >= 0)
     (void)close(from);
   free(clean);
@@ -497,6 +487,8 @@ int tar_unpack(int directory, bool is_new, const struct tar_source *source, stru
   struct unpack self = {.root = directory, .is_new = is_new, .source = source, .error = error};
   bool is_over = false;
   int result = 0;
+  (void)snprintf(self.hidden, sizeof self.hidden, ".sandbox-%016llx",
+                 (unsigned long long)random_u64());
   while (result == 0 && !is_over)
     result = unpack_next(&self, &is_over);
   free(self.long_name);
