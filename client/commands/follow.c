@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "client/commands/command.h"
@@ -31,12 +30,6 @@
 
 /* What an action returns if the wait continues. */
 #define GO_ON (-1)
-
-struct follow_options {
-  struct history_query query;
-  bool all, timestamps;
-  const char *html, *cast;
-};
 
 /* A step that has begun and not ended. */
 struct followed {
@@ -59,7 +52,9 @@ enum follow_state {
 struct follow {
   enum follow_state state;
   struct program *program;
-  const struct follow_options *options;
+  struct history_query query;
+  bool all, timestamps;
+  const char *html, *cast; /* the files to write, or NULL */
   struct history history;
   struct step_watch watch;
   struct followed steps[STEPS_MAX];
@@ -141,17 +136,17 @@ static void begin_line(struct follow *self, const struct followed *step,
                                        "\x1b[35m", "\x1b[34m", "\x1b[31m"};
   const struct terminal *terminal = &self->program->terminal;
   bool has_colors = terminal->has_colors[to_stderr];
-  if (self->options->all) {
+  if (self->all) {
     put_text(self, to_stderr, has_colors ? colors[(step->number - 1) % 6] : "");
     put_text(self, to_stderr, step->name);
     put_text(self, to_stderr, "│ ");
     put_text(self, to_stderr, terminal_color(terminal, to_stderr, COLOR_NONE));
   }
-  if (self->options->timestamps) {
+  if (self->timestamps) {
     put(self, to_stderr, view->timestamp, view->timestamp_length);
     put_text(self, to_stderr, " ");
   }
-  if (self->options->all && to_stderr) {
+  if (self->all && to_stderr) {
     put_text(self, to_stderr, terminal_color(terminal, to_stderr, COLOR_DIM));
     self->has_colors = true;
   }
@@ -171,7 +166,7 @@ static void show_line(struct follow *self, const struct followed *step,
     end_line(self, to_stderr);
   if (!is_open)
     begin_line(self, step, view, to_stderr);
-  self->has_colors |= self->options->all && memchr(view->line, '\x1b', view->line_length) != NULL;
+  self->has_colors |= self->all && memchr(view->line, '\x1b', view->line_length) != NULL;
   put(self, to_stderr, view->line, view->line_length);
   self->open[to_stderr] = step->number;
   if (!view->partial)
@@ -183,7 +178,7 @@ static void show_command(struct follow *self, const struct followed *step,
   struct buffer text = {0};
   size_t shown =
       view->line_length < COMMAND_MAX ? view->line_length : utf8_cut(view->line, COMMAND_MAX);
-  if (!self->program->terminal.is_tty[1] || self->options->query.id != NULL)
+  if (!self->program->terminal.is_tty[1] || self->query.id != NULL)
     return;
   end_open_lines(self);
   printable_add(&text, view->line, shown);
@@ -197,7 +192,7 @@ static void show_command(struct follow *self, const struct followed *step,
 /* Counts the events that were trimmed before this one. Unless the whole step is shown, the first
    event that is seen need not be its first one. */
 static uint64_t count_missed(const struct follow *self, const struct followed *step, uint64_t seq) {
-  const struct history_query *query = &self->options->query;
+  const struct history_query *query = &self->query;
   const bool wants_whole = query->id != NULL && !query->has_lines && query->since_ms == 0;
   if (step->seq > 0)
     return seq > step->seq ? seq - step->seq - 1 : 0;
@@ -294,11 +289,6 @@ static const struct step_watch_handler watch_handler = {
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-static int nop(struct follow *self) {
-  (void)self;
-  return GO_ON;
-}
-
 /* The shell's prompt must not follow the key. Async-signal-safe. */
 static void end_key_line(int signal) {
   struct termios settings;
@@ -348,14 +338,15 @@ static int fail_redis(struct follow *self) {
 
 typedef int action(struct follow *self);
 
+/* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[FOLLOW_STATES][WATCH_REPORTS] = {
     /*                nothing  signal       output gone  absent    agent gone  Redis gone */
-    [FOLLOW_ALL] =    {nop,    obey_signal, stop_unread, nop,      nop,        fail_redis},
-    [FOLLOW_WAITS] =  {nop,    obey_signal, stop_unread, conclude, nop,        fail_redis},
-    [FOLLOW_RUNS] =   {nop,    obey_signal, stop_unread, conclude, fail_agent, fail_redis},
-    [FOLLOW_ENDED] =  {nop,    obey_signal, stop_unread, nop,      nop,        nop},
-    [FOLLOW_FAILED] = {nop,    obey_signal, stop_unread, nop,      nop,        nop},
+    [FOLLOW_ALL] =    {NULL,   obey_signal, stop_unread, NULL,     NULL,       fail_redis},
+    [FOLLOW_WAITS] =  {NULL,   obey_signal, stop_unread, conclude, NULL,       fail_redis},
+    [FOLLOW_RUNS] =   {NULL,   obey_signal, stop_unread, conclude, fail_agent, fail_redis},
+    [FOLLOW_ENDED] =  {NULL,   obey_signal, stop_unread},
+    [FOLLOW_FAILED] = {NULL,   obey_signal, stop_unread},
 };
 /* clang-format on */
 
@@ -363,7 +354,8 @@ static int wait_for_end(struct follow *self) {
   int code = GO_ON;
   while (code == GO_ON && self->state < FOLLOW_ENDED) {
     const enum watch_report report = step_watch_turn(&self->watch);
-    code = actions[self->state][report](self);
+    action *const act = actions[self->state][report];
+    code = act != NULL ? act(self) : GO_ON;
   }
   terminal_status(&self->program->terminal, "");
   if (code != GO_ON)
@@ -395,12 +387,12 @@ static int begin_recording(struct follow *self, enum recording_format format, co
 
 static int begin(struct follow *self, struct error *error) {
   static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-  const struct follow_options *options = self->options;
+  const bool has_id = self->query.id != NULL;
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     (void)signal(signals[i], leave);
-  if (history_find(self->program, &options->query, &self->history, error) != 0 ||
-      begin_recording(self, RECORDING_PAGE, options->html, error) != 0 ||
-      begin_recording(self, RECORDING_CAST, options->cast, error) != 0)
+  if (history_find(self->program, &self->query, &self->history, error) != 0 ||
+      begin_recording(self, RECORDING_PAGE, self->html, error) != 0 ||
+      begin_recording(self, RECORDING_CAST, self->cast, error) != 0)
     return -1;
   step_watch_begin(&self->watch, self->program, &watch_handler, self);
   memcpy(self->watch.last, self->history.after, sizeof self->watch.last);
@@ -410,32 +402,29 @@ static int begin(struct follow *self, struct error *error) {
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
       (void)signal(signals[i], SIG_IGN);
   }
-  step_watch_expect(&self->watch, options->query.id != NULL ? self->history.id : NULL);
-  self->state = options->query.id != NULL ? FOLLOW_WAITS : FOLLOW_ALL;
+  step_watch_expect(&self->watch, has_id ? self->history.id : NULL);
+  self->state = has_id ? FOLLOW_WAITS : FOLLOW_ALL;
   /* If no old events are shown, the newest one says which seq comes next. */
   const bool shows_old = strcmp(self->history.after, self->history.newest) != 0;
-  if (self->state == FOLLOW_ALL && !shows_old && self->history.id[0] != '\0')
+  if (!has_id && !shows_old && self->history.id[0] != '\0')
     add_step(self, self->history.id, strlen(self->history.id))->seq = self->history.seq;
-  if (self->state == FOLLOW_WAITS)
+  if (has_id)
     (void)step_watch_look(&self->watch); /* shows its place in the queue */
   return 0;
 }
 
-static int follow_steps(struct program *program, const struct follow_options *options) {
-  struct follow *self = memory_zeros(sizeof *self);
+static int follow_steps(struct follow *self) {
   struct error error;
-  *self = (struct follow){.program = program, .options = options};
   int code = EXIT_CLIENT;
   if (begin(self, &error) == 0) {
     step_watch_read(&self->watch);
     code = wait_for_end(self);
     step_watch_end(&self->watch);
   } else {
-    (void)terminal_fail(&program->terminal, &error);
+    (void)terminal_fail(&self->program->terminal, &error);
   }
   while (self->recording_count > 0)
     recording_release(&self->recordings[--self->recording_count]);
-  free(self);
   return code;
 }
 
@@ -461,42 +450,39 @@ static bool parse_lines(const char *text, uint64_t *lines) {
   return text[0] >= '0' && text[0] <= '9' && *end == '\0';
 }
 
-static bool set_option(struct follow_options *options, int flag) {
-  struct history_query *query = &options->query;
+static bool set_option(struct follow *self, int flag) {
+  struct history_query *query = &self->query;
   if (flag == 'n')
     return (query->has_lines = parse_lines(optarg, &query->lines));
   if (flag == 'S')
     return parse_since(optarg, &query->since_ms);
   if (flag == 'A')
-    return options->all = true;
+    return self->all = true;
   if (flag == 'T')
-    return options->timestamps = true;
+    return self->timestamps = true;
   if (flag == 'H')
-    return (options->html = optarg) != NULL;
-  return flag == 'C' && (options->cast = optarg) != NULL;
+    return (self->html = optarg) != NULL;
+  return flag == 'C' && (self->cast = optarg) != NULL;
 }
 
-static int read_options(struct follow_options *options, int argc, char **argv) {
+/* Returns false for wrong usage. */
+static bool read_options(struct follow *self, int argc, char **argv) {
   static const struct option flags[] = {
       {"since", required_argument, NULL, 'S'}, {"all", no_argument, NULL, 'A'},
       {"timestamps", no_argument, NULL, 'T'},  {"html", required_argument, NULL, 'H'},
       {"cast", required_argument, NULL, 'C'},  {NULL, 0, NULL, 0}};
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, "n:", flags, NULL)) != -1;)
-    if (!set_option(options, flag))
-      return -1;
-  if (optind < argc)
-    options->query.id = argv[optind++];
-  options->query.one_step = !options->all;
-  bool records = options->html != NULL || options->cast != NULL;
-  bool has_id = options->query.id != NULL;
-  return optind == argc && !(has_id && options->query.id[0] == '\0') && !(has_id && options->all) &&
-                 (has_id || !records)
-             ? 0
-             : -1;
+    if (!set_option(self, flag))
+      return false;
+  const char *id = self->query.id = optind < argc ? argv[optind++] : NULL;
+  self->query.one_step = !self->all;
+  if (id == NULL)
+    return self->html == NULL && self->cast == NULL;
+  return optind == argc && id[0] != '\0' && !self->all;
 }
 
 int follow_command(struct program *program, int argc, char **argv) {
-  struct follow_options options = {0};
-  return read_options(&options, argc, argv) == 0 ? follow_steps(program, &options) : COMMAND_USAGE;
+  struct follow self = {.program = program};
+  return read_options(&self, argc, argv) ? follow_steps(&self) : COMMAND_USAGE;
 }

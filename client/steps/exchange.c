@@ -116,11 +116,6 @@ static int obey_interrupt(struct exchange *self) {
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-static int nop(struct exchange *self) {
-  (void)self;
-  return GO_ON;
-}
-
 static int obey_signal(struct exchange *self) {
   const int signal = step_watch_take_signal(&self->watch);
   if (self->first_signal == 0)
@@ -187,15 +182,13 @@ static int fail_redis(struct exchange *self) {
 
 typedef int action(struct exchange *self);
 
+/* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
     /*                    nothing  signal       output gone     absent    agent gone  Redis gone */
-    [EXCHANGE_IDLE] =     {nop,    nop,         nop,            nop,      nop,        nop},
-    [EXCHANGE_WAITS] =    {nop,    obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_RUNS] =     {nop,    obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_DISCARDS] = {nop,    obey_signal, limit_discard,  nop,      nop,        nop},
-    [EXCHANGE_ENDED] =    {nop,    nop,         nop,            nop,      nop,        nop},
-    [EXCHANGE_FAILED] =   {nop,    nop,         nop,            nop,      nop,        nop},
+    [EXCHANGE_WAITS] =    {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
+    [EXCHANGE_RUNS] =     {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
+    [EXCHANGE_DISCARDS] = {NULL,   obey_signal, limit_discard},
 };
 /* clang-format on */
 
@@ -203,7 +196,8 @@ static int wait_for_end(struct exchange *self) {
   int code = GO_ON;
   while (code == GO_ON && has_step(self)) {
     const enum watch_report report = step_watch_turn(&self->watch);
-    code = actions[self->state][report](self);
+    action *const act = actions[self->state][report];
+    code = act != NULL ? act(self) : GO_ON;
   }
   if (self->state != EXCHANGE_FAILED)
     return code;
