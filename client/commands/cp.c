@@ -173,13 +173,11 @@ static int send_archive(struct copy *self, const char *archive) {
 
 /* Otherwise a missing tar would only be noticed after everything was sent. */
 static int check_tar(struct copy *self) {
-  struct file_answer answer;
-  int code = transfer_run(&self->steps, WORDS("sh", "-c", "command -v tar"), &answer);
+  int code = transfer_run(&self->steps, WORDS("sh", "-c", "command -v tar"));
   if (code == 1 || code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE)
     file_steps_error(&self->steps, "a directory needs sh and tar in the sandbox's image");
   else
-    file_steps_complain(&self->steps, &answer);
-  file_answer_release(&answer);
+    file_steps_complain(&self->steps);
   return code;
 }
 
@@ -246,14 +244,14 @@ static void choose_local(struct copy *self, const char *to, enum transfer_type *
 
 /* Sets the mode, or 0 with a warning if it is unknown. */
 static int read_mode(struct copy *self, mode_t *mode) {
-  struct file_answer answer;
-  int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a", "--", self->from), &answer);
-  *mode = code == 0 && answer.content != NULL ? (mode_t)strtoul(answer.content, NULL, 8) & 0777 : 0;
+  const struct file_answer *answer = &self->steps.answer;
+  int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a", "--", self->from));
+  const bool has_mode = code == 0 && answer->content != NULL;
+  *mode = has_mode ? (mode_t)strtoul(answer->content, NULL, 8) & 0777 : 0;
   const bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
   if (*mode == 0 && !is_over)
     file_steps_error(&self->steps, "the mode of %s is not kept: %s", self->from,
-                     answer.message != NULL ? answer.message : "unknown");
-  file_answer_release(&answer);
+                     answer->message != NULL ? answer->message : "unknown");
   return is_over ? code : 0;
 }
 
@@ -311,7 +309,7 @@ static int receive_content(struct copy *self, int fd) {
       break;
     show_progress(self, self->in.bytes.length, self->in.size);
   }
-  transfer_in_release(&self->in);
+  buffer_release(&self->in.bytes);
   return code;
 }
 
@@ -427,7 +425,6 @@ static int unpack_local(struct copy *self, enum transfer_type type) {
 
 static int receive_directory(struct copy *self, const char *to) {
   enum transfer_type type;
-  struct file_answer answer;
   char name[48];
   choose_local(self, to, &type);
   if (type == TRANSFER_FILE || type == TRANSFER_STREAM)
@@ -436,20 +433,19 @@ static int receive_directory(struct copy *self, const char *to) {
   if (code != 0)
     return code;
   (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
-  code =
-      transfer_run(&self->steps, WORDS("sh", "-c", pack_script, "sh", self->from, name), &answer);
-  file_steps_complain(&self->steps, &answer);
-  if (code == 0 && answer.content == NULL)
+  code = transfer_run_loudly(&self->steps, WORDS("sh", "-c", pack_script, "sh", self->from, name));
+  const char *content = self->steps.answer.content;
+  if (code == 0 && content == NULL)
     code = fail(self, EXIT_CLIENT, "cannot pack", self->from, "somebody else took the result");
   if (code == 0) {
-    answer.content[strcspn(answer.content, "\n")] = '\0';
-    self->in = (struct transfer_in){.steps = &self->steps, .path = answer.content};
+    char *archive = memory_copy(content, strcspn(content, "\n"));
+    self->in = (struct transfer_in){.steps = &self->steps, .path = archive};
     file_steps_show_notes(&self->steps);
     code = unpack_local(self, type);
-    transfer_in_release(&self->in);
+    buffer_release(&self->in.bytes);
+    free(archive);
   }
   transfer_clean_up(&self->steps, WORDS("sh", "-c", remove_script, "sh", name), WORDS(name), 1);
-  file_answer_release(&answer);
   return code;
 }
 

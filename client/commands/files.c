@@ -74,17 +74,18 @@ static int print_bytes(struct program *program, const char *bytes, size_t length
 }
 
 /* Prints outputContent for --json: JSON as it is, other text as a string. */
-static int print_json(struct program *program, const struct file_answer *answer, bool is_json) {
+static int print_json(struct file_steps *steps, bool is_json) {
+  const struct file_answer *answer = &steps->answer;
   const char *json = is_json && answer->content != NULL ? answer->content : answer->raw;
   json = json != NULL ? json : "null";
-  return terminal_put_json(&program->terminal, json, strlen(json)) == 0 ? 0 : 128 + SIGPIPE;
+  return terminal_put_json(&steps->program->terminal, json, strlen(json)) == 0 ? 0 : 128 + SIGPIPE;
 }
 
 /* Runs the step in steps->json. Writes an error message if it fails, or has no content. */
-static int run_for_content(struct file_steps *steps, struct file_answer *answer) {
-  int code = file_steps_do(steps, answer);
-  file_steps_complain(steps, answer);
-  if (code == 0 && answer->content == NULL && !answer->has_result) {
+static int run_for_content(struct file_steps *steps) {
+  int code = file_steps_do(steps);
+  file_steps_complain(steps);
+  if (code == 0 && !steps->answer.has_result) {
     file_steps_error(steps, "somebody else took the result of %s", job_shorten(steps->id).text);
     code = EXIT_CLIENT;
   }
@@ -93,36 +94,35 @@ static int run_for_content(struct file_steps *steps, struct file_answer *answer)
 
 /* Shows an answer that is text. Adds a missing line end, unless `is_exact` is set. */
 static int show_text(struct file_steps *steps, bool is_exact) {
-  struct file_answer answer;
+  const struct file_answer *answer = &steps->answer;
   struct program *program = steps->program;
-  int code = run_for_content(steps, &answer);
-  const bool has_end = answer.length > 0 && answer.content[answer.length - 1] == '\n';
+  int code = run_for_content(steps);
+  const bool has_end = answer->length > 0 && answer->content[answer->length - 1] == '\n';
   if (code == 0 && program->json)
-    code = print_json(program, &answer, false);
-  else if (code == 0 && (code = print_bytes(program, answer.content, answer.length)) == 0)
+    code = print_json(steps, false);
+  else if (code == 0 && (code = print_bytes(program, answer->content, answer->length)) == 0)
     code = print_bytes(program, "\n", !is_exact && !has_end);
   if (code == 0)
     file_steps_show_notes(steps);
-  file_answer_release(&answer);
   return code;
 }
 
 /* Shows an answer that is an array. `empty_code` is the exit code if it is empty. */
 static int show_list(struct file_steps *steps, void (*add)(struct buffer *, const cJSON *),
                      int empty_code) {
-  struct file_answer answer;
+  const struct file_answer *answer = &steps->answer;
   struct buffer text = {0};
   struct error ignored;
   struct program *program = steps->program;
-  int code = run_for_content(steps, &answer);
-  cJSON *list = code == 0 && answer.content != NULL
-                    ? json_tree_parse(answer.content, answer.length, &ignored)
+  int code = run_for_content(steps);
+  cJSON *list = code == 0 && answer->content != NULL
+                    ? json_tree_parse(answer->content, answer->length, &ignored)
                     : NULL;
   if (code == 0 && list == NULL) {
     file_steps_error(steps, "cannot read the answer: a secret in it is masked");
     code = EXIT_CLIENT;
   } else if (code == 0 && program->json) {
-    code = print_json(program, &answer, true);
+    code = print_json(steps, true);
   } else if (code == 0) {
     add(&text, list);
     code = print_bytes(program, text.bytes, text.length);
@@ -133,7 +133,6 @@ static int show_list(struct file_steps *steps, void (*add)(struct buffer *, cons
     code = empty_code;
   cJSON_Delete(list);
   buffer_release(&text);
-  file_answer_release(&answer);
   return code;
 }
 
@@ -153,11 +152,11 @@ static int read_pieces(struct file_steps *steps, const char *path) {
   do {
     code = transfer_next(&in);
     if (code == 0 && (in.bytes.length > 0 || in.offset == 0))
-      code = print_json(program, &in.answer, true);
+      code = print_json(steps, true);
     if (code == 0 && terminal_flush(&program->terminal) != 0)
       code = 128 + SIGPIPE;
   } while (code == 0 && in.bytes.length > 0);
-  transfer_in_release(&in);
+  buffer_release(&in.bytes);
   return code;
 }
 
@@ -209,7 +208,6 @@ static int write_pieces(struct file_steps *steps, const char *path) {
 
 static int write_text(struct file_steps *steps, const char *path) {
   struct buffer input = {0};
-  struct file_answer answer = {0};
   int code = read_input(steps, &input, WRITE_FILE_MAX + 1);
   if (code == 0 && (input.length > WRITE_FILE_MAX ||
                     utf8_valid_prefix(input.bytes, input.length) != input.length)) {
@@ -220,10 +218,9 @@ static int write_text(struct file_steps *steps, const char *path) {
     code = EXIT_CLIENT;
   if (code == 0) {
     step_text_bytes(&steps->json, "content", input.length > 0 ? input.bytes : "", input.length);
-    code = file_steps_do(steps, &answer);
-    file_steps_complain(steps, &answer);
+    code = file_steps_do(steps);
+    file_steps_complain(steps);
   }
-  file_answer_release(&answer);
   buffer_release(&input);
   return code;
 }

@@ -64,17 +64,16 @@ static void print_result(struct terminal *terminal, const char *result) {
   buffer_release(&json);
 }
 
-static int finish(struct run_step *self, struct exchange_answer *answer) {
+static int finish(const struct run_step *self, const struct exchange *exchange) {
   struct program *program = self->program;
-  const struct outcome outcome = answer->outcome;
+  const struct outcome outcome = exchange->outcome;
   if (program->json)
-    print_result(&program->terminal, answer->result);
+    print_result(&program->terminal, exchange->result);
   else if (outcome.has_result && (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
                                   outcome.code == EXIT_NOT_EXECUTABLE))
     terminal_error(&program->terminal, "%s", outcome.text);
   outcome_say(program, job_shorten(self->id).text, &outcome);
-  free(answer->result);
-  if (!answer->is_unread)
+  if (exchange->watch.output != WATCH_OUTPUT_LOST)
     return outcome.code;
   if (terminal_reader_is_gone())
     return 128 + SIGPIPE;
@@ -143,15 +142,14 @@ static int check_agent(const struct run_step *self, struct error *error) {
 /* Returns -1 with the error. */
 static int push_and_wait(struct run_step *self, struct exchange *exchange, const char *json,
                          struct error *error) {
-  struct exchange_answer answer;
   if (self->detach) {
     if (job_push(self->program, self->id, json, error) != 0)
       return -1;
     (void)printf("%s\n", self->id);
     return 0;
   }
-  int code = exchange_step(exchange, self->id, json, &answer);
-  return code < 0 ? finish(self, &answer) : code;
+  int code = exchange_step(exchange, self->id, json);
+  return code < 0 ? finish(self, exchange) : code;
 }
 
 static int run_in_queue(struct run_step *self) {

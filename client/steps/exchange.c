@@ -279,10 +279,8 @@ static void take_result(struct exchange *self) {
   }
 }
 
-int exchange_step(struct exchange *self, const char *id, const char *json,
-                  struct exchange_answer *answer) {
+int exchange_step(struct exchange *self, const char *id, const char *json) {
   struct error error;
-  *answer = (struct exchange_answer){0};
   int code = exchange_check_signals(self);
   if (code != 0 && self->policy != EXCHANGE_IS_CLEANING)
     return code;
@@ -297,11 +295,7 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
   code = wait_for_end(self);
   if (code == GO_ON) {
     take_result(self);
-    *answer = (struct exchange_answer){
-        .result = self->result,
-        .outcome = outcome_make(self->result, self->completion, self->cancel != CANCEL_NONE),
-        .is_unread = self->watch.output == WATCH_OUTPUT_LOST};
-    self->result = NULL;
+    self->outcome = outcome_make(self->result, self->completion, self->cancel != CANCEL_NONE);
   }
   self->state = EXCHANGE_IDLE;
   step_watch_expect(&self->watch, NULL);

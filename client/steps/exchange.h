@@ -14,7 +14,7 @@
  * step, Redis or the reader of standard output may go away. exchange.c has a table for it.
  *
  *   exchange_begin(&exchange, program, &handler, owner);    from now on it handles signals
- *   code = exchange_step(&exchange, id, json, &answer);     for each step
+ *   code = exchange_step(&exchange, id, json);              for each step
  *   exchange_end(&exchange);
  */
 struct exchange_handler {
@@ -56,26 +56,20 @@ struct exchange {
 
   /* The step: */
   struct job_short_id name;
-  char *result;         /* NULL: not found yet */
+  char *result; /* NULL: not found yet, or somebody else took it */
+  struct outcome outcome;
   uint64_t seq;         /* of its last event */
   int64_t discarded_ms; /* when its output became unreadable */
   struct completion completion;
-};
-
-struct exchange_answer {
-  char *result; /* the caller frees it; NULL: somebody else took it */
-  struct outcome outcome;
-  bool is_unread; /* the output of the step could not be written */
 };
 
 void exchange_begin(struct exchange *self, struct program *program,
                     const struct exchange_handler *handler, void *owner);
 void exchange_end(struct exchange *self);
 
-/* Returns -1 with the answer, or the exit code after an error message. After a signal only steps
-   that clean up are started. */
-int exchange_step(struct exchange *self, const char *id, const char *json,
-                  struct exchange_answer *answer);
+/* Returns -1 with `result` and `outcome`, or the exit code after an error message. After a signal
+   only steps that clean up are started. */
+int exchange_step(struct exchange *self, const char *id, const char *json);
 
 /* Between two steps: returns 0, or the exit code if a signal has arrived. */
 int exchange_check_signals(struct exchange *self);

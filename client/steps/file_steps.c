@@ -9,7 +9,6 @@
 #include "base/utf8.h"
 #include "client/exit_code.h"
 #include "client/redis/json_field.h"
-#include "client/steps/outcome.h"
 #include "wire/json.h"
 
 static void on_event(void *owner, const struct event_view *view, uint64_t missed) {
@@ -39,6 +38,13 @@ int file_steps_begin(struct file_steps *self, struct program *program) {
   return EXIT_CLIENT;
 }
 
+static void release_answer(struct file_steps *self) {
+  free(self->answer.content);
+  free(self->answer.raw);
+  free(self->answer.message);
+  self->answer = (struct file_answer){.code = EXIT_CLIENT};
+}
+
 int file_steps_end(struct file_steps *self, int code) {
   if (code != 0 && self->exchange.first_signal != 0)
     code = 128 + self->exchange.first_signal;
@@ -47,6 +53,7 @@ int file_steps_end(struct file_steps *self, int code) {
   job_agent_release(&self->agent);
   buffer_release(&self->json);
   buffer_release(&self->notes);
+  release_answer(self);
   return code;
 }
 
@@ -62,6 +69,7 @@ bool file_steps_require(struct file_steps *self, const char *feature) {
 }
 
 void file_steps_new(struct file_steps *self, const char *kind) {
+  release_answer(self);
   self->json.length = 0;
   step_id_make(self->id);
   step_text_begin(&self->json, self->id, kind);
@@ -94,31 +102,21 @@ static void read_result(struct file_answer *answer, const char *result) {
   cJSON_Delete(tree);
 }
 
-int file_steps_do(struct file_steps *self, struct file_answer *answer) {
-  struct exchange_answer end;
-  *answer = (struct file_answer){0};
+int file_steps_do(struct file_steps *self) {
+  struct file_answer *answer = &self->answer;
+  struct exchange *exchange = &self->exchange;
   self->notes.length = 0;
   step_text_end(&self->json);
-  answer->code = exchange_step(&self->exchange, self->id, self->json.bytes, &end);
-  self->is_lost |=
-      answer->code >= 0 && (self->exchange.first_signal == 0 || self->exchange.interrupts >= 3);
+  answer->code = exchange_step(exchange, self->id, self->json.bytes);
+  self->is_lost |= answer->code >= 0 && (exchange->first_signal == 0 || exchange->interrupts >= 3);
   if (answer->code >= 0)
     return answer->code;
-  const struct outcome outcome = end.outcome;
-  answer->code = outcome.code;
-  if (end.result != NULL)
-    read_result(answer, end.result);
+  answer->code = exchange->outcome.code;
+  if (exchange->result != NULL)
+    read_result(answer, exchange->result);
   if (answer->code != 0 && answer->message == NULL)
-    answer->message = memory_copy(outcome.text, strlen(outcome.text));
-  free(end.result);
+    answer->message = memory_copy(exchange->outcome.text, strlen(exchange->outcome.text));
   return answer->code;
-}
-
-void file_answer_release(struct file_answer *self) {
-  free(self->content);
-  free(self->raw);
-  free(self->message);
-  *self = (struct file_answer){0};
 }
 
 void file_steps_error(struct file_steps *self, const char *format, ...) {
@@ -138,10 +136,10 @@ void file_steps_error(struct file_steps *self, const char *format, ...) {
   free(text);
 }
 
-void file_steps_complain(struct file_steps *self, const struct file_answer *answer) {
+void file_steps_complain(struct file_steps *self) {
   const bool is_cancelled = self->exchange.first_signal != 0; /* the user knows */
-  if (answer->code != 0 && answer->message != NULL && !is_cancelled)
-    file_steps_error(self, "%s", answer->message);
+  if (self->answer.code != 0 && self->answer.message != NULL && !is_cancelled)
+    file_steps_error(self, "%s", self->answer.message);
 }
 
 void file_steps_show_notes(struct file_steps *self) {

@@ -9,21 +9,10 @@
  *
  *   file_steps_begin(&steps, program)
  *     file_steps_new(&steps, "readFile"); step_text_string(&steps.json, "path", path);
- *     code = file_steps_do(&steps, &answer);           0: answer.content
- *     file_steps_complain(&steps, &answer);
- *     file_answer_release(&answer);
+ *     code = file_steps_do(&steps);                    0: steps.answer.content
+ *     file_steps_complain(&steps);
  *   code = file_steps_end(&steps, code);
  */
-struct file_steps {
-  struct program *program;
-  struct job_agent agent;
-  struct exchange exchange;
-  char id[STEP_ID_SIZE];
-  struct buffer json;  /* the next step */
-  struct buffer notes; /* what the last step wrote to stderr */
-  bool is_lost;        /* no step is answered anymore, or the user does not want to wait */
-};
-
 struct file_answer {
   int code; /* the exit code */
   /* The result's outputContent: as text, with a NUL, and as JSON. NULL if there is none. */
@@ -31,6 +20,17 @@ struct file_answer {
   size_t length;
   bool has_result; /* false: somebody else took the result */
   char *message;   /* the error; NULL if it was shown already */
+};
+
+struct file_steps {
+  struct program *program;
+  struct job_agent agent;
+  struct exchange exchange;
+  char id[STEP_ID_SIZE];
+  struct buffer json;        /* the next step */
+  struct file_answer answer; /* to the last step, until the next one is begun */
+  struct buffer notes;       /* what the last step wrote to stderr */
+  bool is_lost;              /* no step is answered anymore, or the user does not want to wait */
 };
 
 /* Returns 0, or the exit code after an error message if no agent is alive. */
@@ -50,12 +50,11 @@ void file_steps_new(struct file_steps *self, const char *kind);
 /* Adds a path or another text. Returns false, after an error message, if it is not UTF-8. */
 bool file_steps_add(struct file_steps *self, const char *name, const char *text);
 
-/* Returns answer->code. The caller releases the answer in any case. */
-int file_steps_do(struct file_steps *self, struct file_answer *answer);
-void file_answer_release(struct file_answer *self);
+/* Runs the step. Returns the code of the answer. */
+int file_steps_do(struct file_steps *self);
 
 /* Shows the answer's error message, if it has failed. */
-void file_steps_complain(struct file_steps *self, const struct file_answer *answer);
+void file_steps_complain(struct file_steps *self);
 
 /* Shows what the last step wrote to stderr. */
 void file_steps_show_notes(struct file_steps *self);

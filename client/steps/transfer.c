@@ -45,15 +45,13 @@ static int parse_piece(const struct file_answer *answer, uint64_t *size, struct 
   return result;
 }
 
-static int ask_piece(struct file_steps *steps, const char *path, uint64_t offset, unsigned length,
-                     struct file_answer *answer) {
+static int ask_piece(struct file_steps *steps, const char *path, uint64_t offset, unsigned length) {
   file_steps_new(steps, "readBytes");
-  *answer = (struct file_answer){.code = EXIT_CLIENT};
   if (!file_steps_add(steps, "path", path))
     return EXIT_CLIENT;
   step_text_number(&steps->json, "offset", offset);
   step_text_number(&steps->json, "length", length);
-  return file_steps_do(steps, answer);
+  return file_steps_do(steps);
 }
 
 /* A file without a size, as in /proc, has as its size what was read so far: a complete piece may
@@ -62,17 +60,16 @@ int transfer_next(struct transfer_in *self) {
   uint64_t size = 0;
   const char *failed = NULL;
   self->bytes.length = 0;
-  file_answer_release(&self->answer);
   if (self->state == TRANSFER_OVER)
     return 0;
-  int code = ask_piece(self->steps, self->path, self->offset, READ_MAX, &self->answer);
+  int code = ask_piece(self->steps, self->path, self->offset, READ_MAX);
   if (code != 0) {
-    file_steps_complain(self->steps, &self->answer);
+    file_steps_complain(self->steps);
     return code;
   }
-  if (!self->answer.has_result)
+  if (!self->steps->answer.has_result)
     failed = "somebody else took the result";
-  else if (parse_piece(&self->answer, &size, &self->bytes) != 0)
+  else if (parse_piece(&self->steps->answer, &size, &self->bytes) != 0)
     failed = "a secret in it is masked";
   self->offset += self->bytes.length;
   if (self->state == TRANSFER_NEW)
@@ -91,11 +88,6 @@ int transfer_next(struct transfer_in *self) {
   if (has_size && self->size > READ_MAX && self->offset > self->size)
     self->bytes.length -= self->offset - self->size;
   return 0;
-}
-
-void transfer_in_release(struct transfer_in *self) {
-  buffer_release(&self->bytes);
-  file_answer_release(&self->answer);
 }
 
 /* On a terminal, no character is split. */
@@ -119,7 +111,7 @@ int transfer_print(struct file_steps *steps, const char *path, bool to_stderr) {
       memmove(rest.bytes, rest.bytes + whole, rest.length);
   }
   buffer_release(&rest);
-  transfer_in_release(&in);
+  buffer_release(&in.bytes);
   return code;
 }
 
@@ -128,16 +120,15 @@ static bool has_prefix(const char *text, const char *prefix) {
 }
 
 int transfer_find_type(struct file_steps *steps, const char *path, enum transfer_type *type) {
-  struct file_answer answer;
-  int code = ask_piece(steps, path, 0, 1, &answer);
+  int code = ask_piece(steps, path, 0, 1);
+  const char *message = steps->answer.message;
   *type = TRANSFER_FILE;
-  if (code == 1 && has_prefix(answer.message, "is a directory"))
+  if (code == 1 && has_prefix(message, "is a directory"))
     *type = TRANSFER_DIRECTORY;
-  else if (code == 1 && has_prefix(answer.message, "file not found"))
+  else if (code == 1 && has_prefix(message, "file not found"))
     *type = TRANSFER_ABSENT;
   else if (code != 0)
-    file_steps_complain(steps, &answer);
-  file_answer_release(&answer);
+    file_steps_complain(steps);
   return *type == TRANSFER_FILE ? code : 0;
 }
 
@@ -151,32 +142,29 @@ char *transfer_beside(const char *path, const char *name) {
   return text.bytes;
 }
 
-int transfer_run(struct file_steps *steps, const char *const *words, struct file_answer *answer) {
+int transfer_run(struct file_steps *steps, const char *const *words) {
   file_steps_new(steps, "run");
   step_text_string(&steps->json, "command", words[0]);
   step_text_strings(&steps->json, "args", words + 1);
-  return file_steps_do(steps, answer);
+  return file_steps_do(steps);
 }
 
 int transfer_run_loudly(struct file_steps *steps, const char *const *words) {
-  struct file_answer answer;
-  int code = transfer_run(steps, words, &answer);
-  file_steps_complain(steps, &answer);
-  file_answer_release(&answer);
+  int code = transfer_run(steps, words);
+  file_steps_complain(steps);
   return code;
 }
 
 void transfer_clean_up(struct file_steps *steps, const char *const *words, const char *const *paths,
                        size_t count) {
-  struct file_answer answer = {.code = EXIT_CLIENT};
+  int code = EXIT_CLIENT;
   if (!steps->is_lost) {
     steps->exchange.policy = EXCHANGE_IS_CLEANING;
-    (void)transfer_run(steps, words, &answer);
+    code = transfer_run(steps, words);
     steps->exchange.policy = EXCHANGE_CLEANS_UP;
   }
-  for (size_t i = 0; i < count && answer.code != 0; i++)
+  for (size_t i = 0; i < count && code != 0; i++)
     file_steps_error(steps, "may be left in the sandbox: %s", paths[i]);
-  file_answer_release(&answer);
 }
 
 void transfer_remove(struct file_steps *steps, const char *path, const char *other) {
@@ -197,10 +185,9 @@ void transfer_out_begin(struct transfer_out *self, struct file_steps *steps, con
 
 /* Appends to the part, unless it is new, and then renames it if a name is given. */
 static int write_bytes(struct transfer_out *self, const char *bytes, size_t length,
-                       const char *rename_to, struct file_answer *answer) {
+                       const char *rename_to) {
   struct file_steps *steps = self->steps;
   file_steps_new(steps, "writeBytes");
-  *answer = (struct file_answer){.code = EXIT_CLIENT};
   if (!file_steps_add(steps, "path", self->part) ||
       (rename_to != NULL && !file_steps_add(steps, "renameTo", rename_to)))
     return EXIT_CLIENT;
@@ -212,32 +199,29 @@ static int write_bytes(struct transfer_out *self, const char *bytes, size_t leng
   buffer_add_string(&steps->json, "\"");
   self->state = OUT_BEGUN;
   self->writes++;
-  return file_steps_do(steps, answer);
+  return file_steps_do(steps);
 }
 
 static int write_loudly(struct transfer_out *self, const char *bytes, size_t length,
                         const char *rename_to) {
-  struct file_answer answer;
-  int code = write_bytes(self, bytes, length, rename_to, &answer);
-  file_steps_complain(self->steps, &answer);
-  file_answer_release(&answer);
+  int code = write_bytes(self, bytes, length, rename_to);
+  file_steps_complain(self->steps);
   return code;
 }
 
 /* A sandbox without chmod is not an error. */
 static int set_mode(struct transfer_out *self, const char *path) {
-  struct file_answer answer;
+  const struct file_answer *answer = &self->steps->answer;
   char mode[16];
   (void)snprintf(mode, sizeof mode, "%o", (unsigned)self->mode);
-  int code = transfer_run(self->steps, WORDS("chmod", "--", mode, path), &answer);
+  int code = transfer_run(self->steps, WORDS("chmod", "--", mode, path));
   const bool is_error = code < 0 || code == EXIT_CLIENT || code >= 128;
   if (is_error)
-    file_steps_complain(self->steps, &answer);
+    file_steps_complain(self->steps);
   else if (code != 0 && !self->lacks_chmod)
     file_steps_error(self->steps, "the mode of %s is not kept: %s", self->path,
-                     answer.message != NULL ? answer.message : "chmod");
+                     answer->message != NULL ? answer->message : "chmod");
   self->lacks_chmod |= code != 0;
-  file_answer_release(&answer);
   return is_error ? code : 0;
 }
 
@@ -316,16 +300,14 @@ int transfer_commit(struct transfer_out *self) {
 
 /* A writeBytes that cannot rename its file removes it: the sandbox may have no rm. */
 void transfer_out_release(struct transfer_out *self) {
-  struct file_answer answer = {0};
   if (self->state == OUT_BEGUN && self->parts > 0) {
     transfer_remove(self->steps, self->part, self->whole);
   } else if (self->state == OUT_BEGUN) {
     self->steps->exchange.policy = EXCHANGE_IS_CLEANING;
-    if (self->steps->is_lost || write_bytes(self, "", 0, "/", &answer) != 1)
+    if (self->steps->is_lost || write_bytes(self, "", 0, "/") != 1)
       file_steps_error(self->steps, "may be left in the sandbox: %s", self->part);
     self->steps->exchange.policy = EXCHANGE_CLEANS_UP;
   }
-  file_answer_release(&answer);
   buffer_release(&self->piece);
   free(self->part);
   free(self->whole);

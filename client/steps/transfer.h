@@ -18,12 +18,10 @@ struct transfer_in {
   struct file_steps *steps;
   const char *path;
   uint64_t offset, size;
-  struct buffer bytes;       /* the piece; empty at the end */
-  struct file_answer answer; /* to the step that read the piece */
+  struct buffer bytes; /* the piece; empty at the end; the caller releases it */
   enum { TRANSFER_NEW, TRANSFER_BEGUN, TRANSFER_OVER } state;
 };
 int transfer_next(struct transfer_in *self);
-void transfer_in_release(struct transfer_in *self);
 
 /* Writes the whole file to standard output or standard error. */
 int transfer_print(struct file_steps *steps, const char *path, bool to_stderr);
@@ -70,8 +68,8 @@ void transfer_out_release(struct transfer_out *self);
 /* Returns the path of another name in the same directory. The caller frees it. */
 char *transfer_beside(const char *path, const char *name);
 
-/* Runs a command whose words end with NULL. The caller releases the answer. Writes no message. */
-int transfer_run(struct file_steps *steps, const char *const *words, struct file_answer *answer);
+/* Runs a command whose words end with NULL. Writes no message. */
+int transfer_run(struct file_steps *steps, const char *const *words);
 
 /* The same, with a message if the command fails. */
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
