@@ -483,7 +483,8 @@ int job_take_result(struct program *program, const char *id, char **result, stru
   int failed = search_list(program, program->keys.results, &search, error);
   *result = search.found;
   if (failed == 0 && *result != NULL)
-    pipeline_send(program->redis, WORDS("LREM", program->keys.results, "1", *result), NULL, NULL);
+    failed = pipeline_call(program->redis, WORDS("LREM", program->keys.results, "1", *result),
+                           reply_to_nothing, NULL, error);
   return failed;
 }
 

@@ -22,7 +22,7 @@ struct pending_command {
   struct pending_command *next;
   char *text; /* encoded */
   size_t length;
-  reply_handler *handler; /* NULL: the command is repeated until Redis answers it */
+  reply_handler *handler; /* NULL: nobody waits for the reply anymore */
   void *owner;
 };
 
@@ -52,12 +52,6 @@ static void send_pending(struct pipeline *self) {
     self->sent = 0;
   }
   redis_connection_set_reply_timeout(self->connection, self->first != NULL ? REPLY_MS : 0);
-}
-
-static void enqueue(struct pipeline *self, struct pending_command *command) {
-  command->next = NULL;
-  *self->end = command;
-  self->end = &command->next;
 }
 
 static struct pending_command *dequeue_all(struct pipeline *self) {
@@ -141,24 +135,18 @@ static void on_reply(void *owner, const redisReply *reply) {
     redis_connection_reconnect(self->connection, "a reply to no request");
 }
 
-/* Keeps the commands that were not sent, and those that are repeated. */
+/* Keeps the commands that were not sent. */
 static void on_disconnected(void *owner) {
   struct pipeline *self = owner;
   if (self->away_ms == 0)
     self->away_ms = clock_monotonic_ms();
-  bool was_sent = has_sent(self);
-  const struct pending_command *unsent = self->sent > 0 ? (*self->unsent)->next : *self->unsent;
-  struct pending_command *lost = NULL, **end = &lost, *next;
-  for (struct pending_command *command = dequeue_all(self); command != NULL; command = next) {
-    next = command->next;
-    was_sent = was_sent && command != unsent;
-    if (was_sent && command->handler != NULL) {
-      command->next = NULL;
-      *end = command;
-      end = &command->next;
-    } else {
-      enqueue(self, command);
-    }
+  struct pending_command **unsent = self->sent > 0 ? &(*self->unsent)->next : self->unsent;
+  struct pending_command *kept = *unsent, **end = self->end;
+  *unsent = NULL;
+  struct pending_command *lost = dequeue_all(self);
+  if (kept != NULL) {
+    self->first = kept;
+    self->end = end;
   }
   complete_lost(lost);
 }
@@ -200,7 +188,6 @@ struct pipeline *pipeline_new(struct event_base *base, const struct redis_url *u
 void pipeline_free(struct pipeline *self) {
   if (self == NULL)
     return;
-  pipeline_flush(self);
   redis_connection_free(self->connection);
   drop_all(self);
   free(self);
@@ -232,7 +219,8 @@ void pipeline_send(struct pipeline *self, const char *const *words, reply_handle
   *command = (struct pending_command){
       .text = command_new(words, count), .handler = handler, .owner = owner};
   command->length = strlen(command->text);
-  enqueue(self, command);
+  *self->end = command;
+  self->end = &command->next;
   send_pending(self);
 }
 
@@ -258,22 +246,6 @@ void pipeline_fail_fast(struct pipeline *self, bool fails_fast) {
 /* Whether a signal stops a command that was sent at this time. */
 static bool is_stopped(const struct pipeline *self, int64_t begin_ms) {
   return self->signal != NULL && *self->signal != 0 && clock_monotonic_ms() - begin_ms > STOP_MS;
-}
-
-static bool has_repeated_commands(const struct pipeline *self) {
-  const struct pending_command *command = self->first;
-  while (command != NULL && command->handler != NULL)
-    command = command->next;
-  return command != NULL;
-}
-
-void pipeline_flush(struct pipeline *self) {
-  const int64_t begin_ms = clock_monotonic_ms();
-  while (has_repeated_commands(self) && !self->has_failed && !is_stopped(self, begin_ms) &&
-         clock_monotonic_ms() - begin_ms <= PIPELINE_TIMEOUT_MS)
-    pipeline_turn(self);
-  if (has_repeated_commands(self))
-    pipeline_discard(self);
 }
 
 struct pending_call {

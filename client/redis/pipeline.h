@@ -36,21 +36,16 @@ typedef void reply_handler(void *owner, const redisReply *reply);
 struct pipeline *pipeline_new(struct event_base *base, const struct redis_url *url,
                               const char *name);
 
-/* Flushes first. NULL is allowed. */
+/* Discards what Redis has not answered. NULL is allowed. */
 void pipeline_free(struct pipeline *self);
 
 /* Sends a command now, or as soon as there is a connection. The handler is called once and may send
-   the next command. A command without a handler (NULL) is repeated until Redis answers it, so it
-   must be harmless to execute twice. */
+   the next command. */
 void pipeline_send(struct pipeline *self, const char *const *words, reply_handler *handler,
                    void *owner);
 
 /* Runs one iteration of the event loop, for at most 200 ms. */
 void pipeline_turn(struct pipeline *self);
-
-/* Runs the loop until Redis has answered every command without a handler. Gives up and discards all
-   commands after PIPELINE_TIMEOUT_MS, or on a signal (pipeline_stop_on). */
-void pipeline_flush(struct pipeline *self);
 
 /* Discards all commands without calling their handlers. Reconnects if one was sent already. */
 void pipeline_discard(struct pipeline *self);

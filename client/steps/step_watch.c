@@ -163,7 +163,6 @@ void step_watch_end(struct step_watch *self) {
     pipeline_discard(self->reader);
   buffer_release(&self->space);
   self->program->redis = self->reader;
-  pipeline_flush(self->reader);
   pipeline_stop_on(self->reader, NULL);
   pipeline_free(self->spare);
   event_free(self->tick);
