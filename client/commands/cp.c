@@ -255,8 +255,7 @@ static int read_mode(struct copy *self, mode_t *mode) {
   return is_over ? code : 0;
 }
 
-/* Returns the descriptor if the path is standard output or standard error under any name, else -1.
-   */
+/* Returns the descriptor if the path is a name of standard output or standard error, else -1. */
 static int find_standard(const char *path) {
   struct stat status, ours;
   for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)

@@ -39,8 +39,7 @@ static int parse_lines(const char *text, unsigned *from, unsigned *count) {
   return 0;
 }
 
-/* Parses options, which may follow the words; `letters` as for getopt(3), a: --all. Then runs the
-   work. */
+/* Parses the words and options, with `letters` as for getopt(3) (a: --all), and runs the work. */
 static int run_file_command(struct program *program, int argc, char **argv, const char *letters,
                             int min_words, int max_words,
                             int (*work)(struct file_steps *, const struct arguments *)) {

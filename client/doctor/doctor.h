@@ -64,8 +64,7 @@ void doctor_report_no_connection(struct doctor *self, const struct error *error)
 bool doctor_check_connection(struct doctor *self);
 void doctor_check_redis(struct doctor *self);
 
-/* Checks the program's job. Returns whether an agent is alive, and sets whether it reads the list
-   `control`. */
+/* Checks the job. Returns whether an agent is alive, and sets whether it reads `control`. */
 bool doctor_check_job(struct doctor *self, bool *has_control);
 
 /* Checks the user of the URL and, for want of an agent's, as a future agent's. */

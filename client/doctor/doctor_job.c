@@ -37,8 +37,7 @@ static int64_t heartbeat_age_ms(struct doctor *self) {
   return HEARTBEAT_LIFE_MS - left_ms;
 }
 
-/* Adds the difference between the clocks of the agent and Redis. Returns whether it is too large.
-   */
+/* Adds how far the agent's clock is from that of Redis. Returns whether that is too far. */
 static bool add_clock(struct buffer *text, int64_t ts_ms, int64_t redis_ms, int64_t age_ms) {
   if (redis_ms < 0 || age_ms < 0)
     return false;

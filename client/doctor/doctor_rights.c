@@ -91,8 +91,7 @@ static void add_missing(struct missing_rights *self, const char *command) {
   doctor_add_rule(&self->rules, command);
 }
 
-/* Redis 7 answers a dry run with OK, or with a sentence that says what is not allowed. Returns
-   false if it refuses dry runs. */
+/* Redis 7 answers with OK, or says what is not allowed. Returns false if it refuses dry runs. */
 static bool dry_run(struct doctor *self, const char *user, const struct need *need,
                     struct missing_rights *missing) {
   const char *words[NEED_WORDS + 4] = {"ACL", "DRYRUN", user};

@@ -66,8 +66,7 @@ struct job_steps {
   size_t count;
 };
 
-/* Reads the running step and the waiting ones. A step that moves from list to list meanwhile is
-   listed once. */
+/* Reads the running step and the waiting ones, also those that move between the lists meanwhile. */
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error);
 void job_steps_release(struct job_steps *self);
 
@@ -81,8 +80,7 @@ bool job_is_running(struct program *program, const char *id);
 /* Pushes a step exactly once. If the connection is lost meanwhile, looks whether Redis has it. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);
 
-/* Takes the step's result out of the list, and nothing else. The caller frees it; NULL: there is
-   none. */
+/* Takes the step's result out of the list. The caller frees it; NULL: there is none. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error);
 
 /* "7f3a": the first 4 bytes of an id, or as many as make a listed step's id unique. */

@@ -72,8 +72,7 @@ void pipeline_fail_fast(struct pipeline *self, bool fails_fast);
 int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *handler,
                   void *owner, struct error *error);
 
-/* pipeline_call for GET, whose text the caller frees (NULL: the key does not exist), and for LLEN.
-   */
+/* Call GET, whose text the caller frees (NULL: the key does not exist), and LLEN. */
 int pipeline_get(struct pipeline *self, const char *key, char **text, struct error *error);
 int pipeline_length(struct pipeline *self, const char *key, int64_t *length, struct error *error);
 

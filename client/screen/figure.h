@@ -16,8 +16,7 @@ struct figure figure_duration(int64_t seconds);
 /* The same, with a decimal below a minute: "12.4s". */
 struct figure figure_elapsed(double seconds);
 
-/* "1.2/2.0G", "18M/2.0G", or "18M" without a limit. A negative number is unknown: "-" for the
-   bytes, and no limit. */
+/* "1.2/2.0G", "18M/2.0G", or "18M". Negative numbers: unknown bytes ("-"), and no limit. */
 struct figure figure_memory(double bytes, double limit);
 
 /* "1,204" */

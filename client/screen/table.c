@@ -52,8 +52,7 @@ void table_begin(struct table *self, const char *const *heads, size_t columns) {
     table_add(self, heads[i]);
 }
 
-/* Returns how many bytes at the start fit into the columns, and sets how many columns these take.
-   */
+/* Returns how many bytes at the start fit into the capacity, and sets their number of columns. */
 static size_t fit(const char *text, size_t capacity, size_t *taken) {
   size_t at = 0, length = strlen(text);
   *taken = 0;

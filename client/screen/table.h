@@ -33,8 +33,7 @@ void table_add_number(struct table *self, double number, const char *unit);
 /* Adds a cell that may be empty. */
 void table_add_or_nothing(struct table *self, const char *text);
 
-/* Prints to standard output. A terminal's rows are cut at its width. At most `rows` rows are
-   printed, unless it is 0. */
+/* Prints at most `rows` rows, or all if it is 0. A terminal's rows are cut at its width. */
 void table_print(const struct table *self, struct terminal *terminal, size_t rows);
 
 void table_release(struct table *self);

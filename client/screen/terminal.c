@@ -27,8 +27,7 @@ void terminal_init(struct terminal *self, enum terminal_colors colors, bool quie
   }
 }
 
-/* musl buffers 1 KiB of stdout and nothing of stderr. The streams use these buffers until the
-   process ends. */
+/* musl buffers 1 KiB of stdout and nothing of stderr. */
 void terminal_buffer(void) {
   static char out[BUFFER_SIZE], err[BUFFER_SIZE];
   (void)setvbuf(stdout, out, _IOFBF, sizeof out);

@@ -67,8 +67,7 @@ void terminal_say(struct terminal *self, enum terminal_color color, const char *
 /* Separates the next message from the "^C" that the terminal has echoed. */
 void terminal_skip_key(struct terminal *self);
 
-/* Shows a line on a terminal until the next output; "" removes it. Control characters become
-   U+FFFD. */
+/* Shows a line, without control characters, on a terminal until the next output; "" removes it. */
 void terminal_status(struct terminal *self, const char *text);
 
 /* Returns the sequence that sets a color on standard output or standard error, or resets it

@@ -43,8 +43,7 @@ const char *event_entry_id(const redisReply *entry) {
              : "";
 }
 
-/* Adds the character of an escape, and returns the end of the escape. json_text_next has checked
-   it. */
+/* Adds the character of an escape, which was checked, and returns the end of the escape. */
 static const char *add_escape(struct buffer *out, const char *at, const char *end) {
   static const char letters[] = "bfnrt", controls[] = "\b\f\n\r\t";
   const char *letter = strchr(letters, at[1]);

@@ -263,8 +263,7 @@ static void begin_step(struct exchange *self, const char *id) {
   step_watch_choose_connection(&self->watch);
 }
 
-/* A step leaves the lists when its result is pushed. If it has left them and has no result,
-   somebody else took that. */
+/* A step leaves the lists when its result is pushed. If there is none then, somebody took it. */
 static void take_result(struct exchange *self) {
   struct error ignored;
   bool is_there = true;

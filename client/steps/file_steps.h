@@ -59,8 +59,7 @@ void file_steps_complain(struct file_steps *self);
 /* Shows what the last step wrote to stderr. */
 void file_steps_show_notes(struct file_steps *self);
 
-/* Writes "sandbox: TEXT" to standard error. The text is from others, so no control character
-   reaches a terminal. */
+/* Writes "sandbox: TEXT" to standard error, on a terminal without control characters. */
 void file_steps_error(struct file_steps *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

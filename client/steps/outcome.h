@@ -18,12 +18,10 @@ struct outcome {
   char text[200];    /* "exit 1", "killed by SIGKILL", "timed out", … */
 };
 
-/* The result may be NULL. `was_cancelled` says whether this client did it, which explains an exit
-   code of -1 without a result. */
+/* `was_cancelled`: by this client, which explains a code of -1 without a result (NULL). */
 struct outcome outcome_make(const char *result, struct completion completion, bool was_cancelled);
 
-/* Writes "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut" if standard error is a
-   terminal. */
+/* Writes "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut" to a terminal. */
 void outcome_say(struct program *program, const char *id, const struct outcome *outcome);
 
 #endif

@@ -74,8 +74,7 @@ int transfer_run(struct file_steps *steps, const char *const *words);
 /* The same, with a message if the command fails. */
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
 
-/* Runs a command that removes paths of the sandbox, also after a signal. Says which paths may be
-   left if it fails. */
+/* Runs a command that removes paths, also after a signal. If it fails, says what may be left. */
 void transfer_clean_up(struct file_steps *steps, const char *const *words, const char *const *paths,
                        size_t count);
 

@@ -24,8 +24,7 @@ struct tar_sink {
   void *owner;
 };
 
-/* Packs a directory; its own entry is "./". Returns 0, a value that `put` has returned, or -1 with
-   the error. */
+/* Packs a directory, as "./". Returns 0, what `put` has returned, or -1 with the error. */
 int tar_pack(const char *directory, const struct tar_sink *sink, struct error *error);
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -156,8 +156,7 @@ static void read_pax(struct unpack *self, char *text, size_t size) {
   }
 }
 
-/* Reads an extra header, which describes the next entry, and sets the result. Returns false for any
-   other header. */
+/* Reads a header that describes the next entry, and sets the result. Returns false for others. */
 static bool read_extra(struct unpack *self, const struct tar_header *header, int *result) {
   const uint64_t size = read_number(header->size, sizeof header->size);
   char *text = NULL;
@@ -213,8 +212,7 @@ static void release_entry(struct entry *self) {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* Copies a name without "." and superfluous slashes. Returns NULL with the error if the name leads
-   out of the root. */
+/* Copies a name without "." and empty parts. Returns NULL with the error if it is rejected. */
 static char *clean_name(struct unpack *self, const char *name) {
   struct buffer clean = {0};
   if (name[0] == '/' || strlen(name) > NAME_MAX_LENGTH) {
@@ -240,15 +238,14 @@ static char *clean_name(struct unpack *self, const char *name) {
   return clean.bytes;
 }
 
-/* Opens the directory of a clean name, for the caller to close. Returns -1 with errno. `makes`:
-   makes missing directories. */
+/* Opens the directory of a clean name; `makes`: makes missing ones. Returns -1 with errno. */
 static int open_parent(struct unpack *self, const char *name, bool makes, const char **last) {
   int at = fcntl(self->root, F_DUPFD_CLOEXEC, 0);
   const char *slash;
   while (at >= 0 && (slash = strchr(name, '/')) != NULL) {
     char *part = memory_copy(name, (size_t)(slash - name));
-    if (makes && mkdirat(at, part, 0777) != 0 && errno != EEXIST)
-      (void)0; /* opening it says why */
+    if (makes)
+      (void)mkdirat(at, part, 0777); /* opening it says why it failed */
     int next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const int failure = errno;
     free(part);
@@ -267,8 +264,7 @@ static int parent_fail(struct unpack *self, const char *name) {
              : make_fail(self, name);
 }
 
-/* A relative link may lead up to the root, and then down. After a name, ".." might follow another
-   link. */
+/* A link may lead up to the root, and then down. After a name, ".." might follow another link. */
 static bool leads_out(const char *name, const char *link) {
   size_t depth = 0;
   bool is_down = false;
@@ -379,8 +375,7 @@ static int unpack_root(struct unpack *self, const struct entry *entry) {
   return 0;
 }
 
-/* Leaves out an entry whose name belongs to a device, a FIFO or a socket in the directory. Returns
-   whether it did. */
+/* Leaves out an entry, and returns true, if a device, a FIFO or a socket has its name here. */
 static bool leave_out(struct unpack *self, int parent, const char *last,
                       const struct entry *entry) {
   struct stat status;
