@@ -119,31 +119,34 @@ bool terminal_reader_is_gone(void) {
 }
 
 /* An agent's message may quote the step, and a name from Redis may hold anything. On a terminal, a
-   message is therefore one line without colors. */
-__attribute__((format(printf, 2, 0))) static void
-put_message(const struct terminal *self, const char *format, va_list arguments) {
+   message is therefore one line without colors of its own. */
+__attribute__((format(printf, 4, 0))) static void put_message(struct terminal *self,
+                                                              enum terminal_color color,
+                                                              const char *head, const char *format,
+                                                              va_list arguments) {
   char text[2048];
   struct buffer line = {0};
+  terminal_status(self, "");
+  (void)fflush(stdout);
   (void)vsnprintf(text, sizeof text, format, arguments);
+  buffer_add_string(&line, color != COLOR_NONE ? terminal_color(self, true, color) : "");
+  buffer_add_string(&line, head);
   if (self->is_tty[1])
     printable_add(&line, text, strlen(text));
   else
     buffer_add_string(&line, text);
-  if (line.length > 0)
-    (void)fwrite(line.bytes, 1, line.length, stderr);
+  buffer_add_string(&line, color != COLOR_NONE ? terminal_color(self, true, COLOR_NONE) : "");
+  buffer_add_string(&line, "\n");
+  (void)fwrite(line.bytes, 1, line.length, stderr);
+  (void)fflush(stderr);
   buffer_release(&line);
 }
 
 void terminal_error(struct terminal *self, const char *format, ...) {
   va_list arguments;
-  terminal_status(self, "");
-  (void)fflush(stdout);
-  (void)fputs("sandbox: ", stderr);
   va_start(arguments, format);
-  put_message(self, format, arguments);
+  put_message(self, COLOR_NONE, "sandbox: ", format, arguments);
   va_end(arguments);
-  (void)fputs("\n", stderr);
-  (void)fflush(stderr);
 }
 
 int terminal_fail(struct terminal *self, const struct error *error) {
@@ -153,19 +156,10 @@ int terminal_fail(struct terminal *self, const struct error *error) {
 
 void terminal_say(struct terminal *self, enum terminal_color color, const char *format, ...) {
   va_list arguments;
-  if (self->quiet)
-    return;
-  terminal_status(self, "");
-  (void)fflush(stdout);
-  if (color != COLOR_NONE)
-    (void)fputs(terminal_color(self, true, color), stderr);
   va_start(arguments, format);
-  put_message(self, format, arguments);
+  if (!self->quiet)
+    put_message(self, color, "", format, arguments);
   va_end(arguments);
-  if (color != COLOR_NONE)
-    (void)fputs(terminal_color(self, true, COLOR_NONE), stderr);
-  (void)fputs("\n", stderr);
-  (void)fflush(stderr);
 }
 
 void terminal_skip_key(struct terminal *self) {
