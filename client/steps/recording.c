@@ -70,25 +70,22 @@ static size_t plain_prefix(const char *text, size_t length) {
 }
 
 static void add_escaped(struct buffer *out, const char *text, size_t length) {
+  static const char specials[] = "&<>\"";
+  static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&quot;"};
   for (size_t at = 0, piece; at < length; at += piece) {
     piece = plain_prefix(text + at, length - at);
     if (piece > 0) {
       buffer_add(out, text + at, piece);
       continue;
     }
-    enum terminal_piece what = terminal_next(text + at, length - at, &piece);
+    const enum terminal_piece what = terminal_next(text + at, length - at, &piece);
+    const char *special = memchr(specials, text[at], sizeof specials - 1);
     if (what == PIECE_COLOR) /* add_colored handles the visible ones */
       piece = 1;
     if (what != PIECE_TEXT || text[at] == '\n')
       buffer_add_string(out, UTF8_REPLACEMENT);
-    else if (text[at] == '&')
-      buffer_add_string(out, "&amp;");
-    else if (text[at] == '<')
-      buffer_add_string(out, "&lt;");
-    else if (text[at] == '>')
-      buffer_add_string(out, "&gt;");
-    else if (text[at] == '"')
-      buffer_add_string(out, "&quot;");
+    else if (special != NULL)
+      buffer_add_string(out, entities[special - specials]);
     else
       buffer_add(out, text + at, piece);
   }
