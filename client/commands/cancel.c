@@ -6,38 +6,34 @@
 #include "client/redis/job.h"
 #include "client/steps/step_text.h"
 
-enum selection { SELECT_ID, SELECT_RUNNING, SELECT_WAITING, SELECT_ALL };
+static bool is_group(const char *which) {
+  return strcmp(which, "--running") == 0 || strcmp(which, "--waiting") == 0 ||
+         strcmp(which, "--all") == 0;
+}
 
-static bool is_selected(const struct job_step *step, enum selection selection, const char *id) {
-  switch (selection) {
-  case SELECT_ID:
-    return strncasecmp(step->id, id, strlen(id)) == 0;
-  case SELECT_RUNNING:
-    return step->is_running;
-  case SELECT_WAITING:
-    return !step->is_running;
-  case SELECT_ALL:
-    break;
-  }
-  return true;
+/* `which` is a group of steps or the beginning of an id. */
+static bool is_selected(const struct job_step *step, const char *which) {
+  if (!is_group(which))
+    return strncasecmp(step->id, which, strlen(which)) == 0;
+  return strcmp(which, "--all") == 0 || step->is_running == (strcmp(which, "--running") == 0);
 }
 
 /* The newest step comes first: otherwise the agent would start the next one. */
-static int cancel_steps(struct program *program, const struct job_agent *agent,
-                        enum selection selection, const char *id, struct error *error) {
+static int cancel_steps(struct program *program, const struct job_agent *agent, const char *which,
+                        struct error *error) {
   struct job_steps steps;
   size_t count = 0;
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
   for (size_t i = 0; i < steps.count; i++)
-    count += is_selected(&steps.list[i], selection, id);
+    count += is_selected(&steps.list[i], which);
   int result = 0;
-  if (selection == SELECT_ID && count != 1)
-    result = count == 0 ? error_set(error, "no step that waits or runs begins with '%.40s'", id)
-                        : error_set(error, "%zu steps begin with '%.40s'", count, id);
+  if (!is_group(which) && count != 1)
+    result = count == 0 ? error_set(error, "no step that waits or runs begins with '%.40s'", which)
+                        : error_set(error, "%zu steps begin with '%.40s'", count, which);
   for (size_t i = steps.count; i > 0 && result == 0; i--) {
     const struct job_step *step = &steps.list[i - 1];
-    if (!is_selected(step, selection, id))
+    if (!is_selected(step, which))
       continue;
     result = job_cancel(program, agent, step->id, error);
     if (result == 0)
@@ -50,20 +46,13 @@ static int cancel_steps(struct program *program, const struct job_agent *agent,
 }
 
 int cancel_command(struct program *program, int argc, char **argv) {
-  static const char *const names[] = {"", "--running", "--waiting", "--all"};
   struct job_agent agent;
   struct error error;
-  enum selection selection = SELECT_ID;
-  if (argc != 2)
-    return COMMAND_USAGE;
-  for (size_t i = 1; i < sizeof names / sizeof *names; i++)
-    if (strcmp(argv[1], names[i]) == 0)
-      selection = (enum selection)i;
-  if (selection == SELECT_ID && (argv[1][0] == '-' || argv[1][0] == '\0'))
+  if (argc != 2 || argv[1][0] == '\0' || (argv[1][0] == '-' && !is_group(argv[1])))
     return COMMAND_USAGE;
   int result = job_read_agent(program, program->keys.heartbeat, &agent, &error);
   if (result == 0)
-    result = cancel_steps(program, &agent, selection, argv[1], &error);
+    result = cancel_steps(program, &agent, argv[1], &error);
   job_agent_release(&agent);
   return result == 0 ? 0 : terminal_fail(&program->terminal, &error);
 }
@@ -77,7 +66,7 @@ static int shut_down(struct program *program, bool now, struct error *error) {
   if (result == 0 && !agent.is_alive)
     result = error_set(error, "no agent for %.100s: no heartbeat", program->job);
   if (result == 0 && now)
-    result = cancel_steps(program, &agent, SELECT_ALL, "", error);
+    result = cancel_steps(program, &agent, "--all", error);
   if (result == 0)
     result = job_shut_down(program, id, error);
   job_agent_release(&agent);
