@@ -14,7 +14,7 @@
 struct view {
   struct job_agent agent;
   struct job_steps steps;
-  struct started *started; /* of each step; empty unless it runs */
+  struct started started; /* of the running step */
 };
 
 static int read_view(struct program *program, struct view *self, struct error *error) {
@@ -22,19 +22,11 @@ static int read_view(struct program *program, struct view *self, struct error *e
   if (job_read_agent(program, program->keys.heartbeat, &self->agent, error) != 0 ||
       job_read_steps(program, &self->steps, error) != 0)
     return -1;
-  self->started = calloc(self->steps.count + 1, sizeof *self->started);
   for (size_t i = 0; i < self->steps.count; i++)
-    if (self->steps.list[i].is_running &&
-        history_find_started(program, program->keys.events, self->steps.list[i].id,
-                             &self->started[i], error) != 0)
-      return -1;
+    if (self->steps.list[i].is_running)
+      return history_find_started(program, program->keys.events, self->steps.list[i].id,
+                                  &self->started, error);
   return 0;
-}
-
-static void release_view(struct view *self) {
-  job_agent_release(&self->agent);
-  job_steps_release(&self->steps);
-  free(self->started);
 }
 
 static void print_json(struct terminal *terminal, const struct view *self) {
@@ -42,7 +34,7 @@ static void print_json(struct terminal *terminal, const struct view *self) {
   buffer_add_string(&json, "[");
   for (size_t i = 0; i < self->steps.count; i++) {
     const struct job_step *step = &self->steps.list[i];
-    const char *since = self->started[i].timestamp;
+    const char *since = step->is_running ? self->started.timestamp : "";
     buffer_add_string(&json, i > 0 ? ",{" : "{");
     figure_add_json_text(&json, "id", step->id);
     figure_add_json_text(&json, "kind", step->kind);
@@ -106,7 +98,7 @@ static void print_steps(struct program *program, const struct view *self) {
     table_add(&table, job_shorten_step(step).text);
     table_add(&table, step->kind);
     table_add(&table, step->is_running ? "running" : "waiting");
-    add_since(&table, &self->started[i], step->is_running ? 0 : ++place);
+    add_since(&table, &self->started, step->is_running ? 0 : ++place);
     table_add_or_nothing(&table, step->target);
   }
   table_print(&table, &program->terminal, 0);
@@ -123,6 +115,7 @@ int ps_command(struct program *program, int argc, char **argv) {
     print_json(&program->terminal, &view);
   else if (result == 0 && (result = print_head(program, &view, &error)) == 0)
     print_steps(program, &view);
-  release_view(&view);
+  job_agent_release(&view.agent);
+  job_steps_release(&view.steps);
   return result == 0 ? 0 : terminal_fail(&program->terminal, &error);
 }
