@@ -8,6 +8,9 @@
 #include "base/printable.h"
 #include "client/screen/figure.h"
 
+/* If clocks differ by more, timestamps are hard to compare. */
+#define CLOCKS_MS 2000
+
 static void print_json(struct terminal *terminal, enum finding finding, const char *text,
                        const char *fix) {
   static const char *const levels[] = {"ok", "warning", "problem"};
@@ -68,6 +71,13 @@ void doctor_add_rule(struct buffer *rules, const char *command) {
     const char lower = *letter >= 'A' && *letter <= 'Z' ? (char)(*letter | 0x20) : *letter;
     buffer_add(rules, &lower, 1);
   }
+}
+
+bool doctor_add_clock(struct buffer *text, const char *whose, int64_t ahead_ms) {
+  const int64_t apart_ms = ahead_ms < 0 ? -ahead_ms : ahead_ms;
+  buffer_add_format(text, "%s clock is %.1fs %s that of Redis", whose, (double)apart_ms / 1000,
+                    ahead_ms < 0 ? "behind" : "ahead of");
+  return apart_ms > CLOCKS_MS;
 }
 
 void doctor_report(struct doctor *self, enum finding finding, const char *fix, const char *format,

@@ -39,6 +39,9 @@ struct buffer doctor_fix(const char *text, const char *name, const char *rest);
 /* Adds " +rule" in lower case, as in ACL SETUSER. */
 void doctor_add_rule(struct buffer *rules, const char *command);
 
+/* Adds how far a clock is from that of Redis. Returns whether it is too far. */
+bool doctor_add_clock(struct buffer *text, const char *whose, int64_t ahead_ms);
+
 /* --- queries ---------------------------------------------------------------------------------- */
 
 /* If there is no answer, that is reported, and `is_gone` is set. */

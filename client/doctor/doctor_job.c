@@ -23,8 +23,6 @@
 /* Keys that expire within this time need an agent that refreshes them. */
 #define TTL_SHORT 3600
 
-#define CLOCKS_MS 2000
-
 /* --- the agent -------------------------------------------------------------------------------- */
 
 /* Returns how long ago the heartbeat was set, by the clock of Redis, or -1 if it is unknown. */
@@ -35,17 +33,6 @@ static int64_t heartbeat_age_ms(struct doctor *self) {
       left_ms < 0 || left_ms > HEARTBEAT_LIFE_MS)
     return -1;
   return HEARTBEAT_LIFE_MS - left_ms;
-}
-
-/* Adds how far the agent's clock is from that of Redis. Returns whether that is too far. */
-static bool add_clock(struct buffer *text, int64_t ts_ms, int64_t redis_ms, int64_t age_ms) {
-  if (redis_ms < 0 || age_ms < 0)
-    return false;
-  const int64_t ahead_ms = ts_ms - (redis_ms - age_ms);
-  buffer_add_format(text, "; its clock is %.1fs %s that of Redis",
-                    (double)(ahead_ms < 0 ? -ahead_ms : ahead_ms) / 1000,
-                    ahead_ms < 0 ? "behind" : "ahead of");
-  return ahead_ms > CLOCKS_MS || ahead_ms < -CLOCKS_MS;
 }
 
 static void report_features(struct doctor *self, const struct job_agent *agent) {
@@ -67,8 +54,9 @@ static void report_agent(struct doctor *self, const struct job_agent *agent, int
   const bool is_late = age_ms > HEARTBEAT_LATE_MS;
   buffer_add_format(&text, "agent %s pid %d, alive %s ago", job_agent_version(agent), agent->pid,
                     figure_duration((age_ms >= 0 ? age_ms : agent->age_ms) / 1000).text);
+  const int64_t ts_ms = (int64_t)json_field_number(agent->heartbeat, "Ts", -1);
   const bool is_far =
-      add_clock(&text, (int64_t)json_field_number(agent->heartbeat, "Ts", -1), redis_ms, age_ms);
+      redis_ms >= 0 && age_ms >= 0 && doctor_add_clock(&text, "; its", ts_ms - (redis_ms - age_ms));
   doctor_report(self, is_late || is_far ? FINDING_WARNING : FINDING_OK,
                 is_late  ? "see the agent's log"
                 : is_far ? "timedatectl set-ntp true, on the machines of the agent and of Redis"

@@ -12,9 +12,6 @@
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 
-/* If clocks differ by more, timestamps are hard to compare. */
-#define CLOCKS_MS 2000
-
 static double now_ms(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -190,14 +187,14 @@ int64_t doctor_redis_ms(struct doctor *self) {
 static void check_clock(struct doctor *self) {
   const int64_t before_ms = clock_unix_ms(), redis_ms = doctor_redis_ms(self);
   const int64_t ahead_ms = (before_ms + clock_unix_ms()) / 2 - redis_ms;
+  struct buffer text = {0};
   if (redis_ms < 0)
     return;
-  const bool is_far = ahead_ms > CLOCKS_MS || ahead_ms < -CLOCKS_MS;
+  const bool is_far = doctor_add_clock(&text, "this machine's", ahead_ms);
   doctor_report(self, is_far ? FINDING_WARNING : FINDING_OK,
-                is_far ? "timedatectl set-ntp true, on both machines" : NULL,
-                "this machine's clock is %.1fs %s that of Redis",
-                (double)(ahead_ms < 0 ? -ahead_ms : ahead_ms) / 1000,
-                ahead_ms < 0 ? "behind" : "ahead of");
+                is_far ? "timedatectl set-ntp true, on both machines" : NULL, "%.*s",
+                (int)text.length, text.bytes);
+  buffer_release(&text);
 }
 
 void doctor_check_redis(struct doctor *self) {
