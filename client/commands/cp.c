@@ -27,8 +27,7 @@ struct copy {
   struct file_steps steps;
   const char *from; /* without the colon */
   char *to;         /* the path of the copy; NULL: unknown yet */
-  char id[STEP_ID_SIZE];
-  char hidden[32]; /* ".sandbox-7f3a91bc", on either side */
+  char hidden[32];  /* ".sandbox-7f3a91bc", on either side */
   uint64_t moved;
   bool has_left_out;
   struct transfer_in in;
@@ -476,6 +475,7 @@ static int copy_in(struct copy *self, const char *to) {
 int cp_command(struct program *program, int argc, char **argv) {
   static const struct option none[] = {{NULL, 0, NULL, 0}};
   struct copy self = {0};
+  char id[STEP_ID_SIZE];
   optind = 0;
   if (getopt_long(argc, argv, "", none, NULL) != -1 || argc - optind != 2)
     return COMMAND_USAGE;
@@ -488,8 +488,8 @@ int cp_command(struct program *program, int argc, char **argv) {
     return code;
   self.steps.exchange.policy = EXCHANGE_CLEANS_UP;
   self.from = from + is_out;
-  step_id_make(self.id);
-  (void)snprintf(self.hidden, sizeof self.hidden, ".sandbox-%.8s", self.id);
+  step_id_make(id);
+  (void)snprintf(self.hidden, sizeof self.hidden, ".sandbox-%.8s", id);
   if (!file_steps_require(&self.steps, "readBytes") ||
       !file_steps_require(&self.steps, "writeBytes"))
     code = EXIT_CLIENT;

@@ -164,6 +164,10 @@ static int read_queue(struct program *program, struct watched *self, struct erro
   return 0;
 }
 
+static bool is_shown(const struct top *self, const struct watched *watched) {
+  return watched->agent.is_alive || self->program->job != NULL;
+}
+
 static int read_round(struct top *self, struct error *error) {
   struct program *program = self->program;
   if (find_jobs(self, error) != 0)
@@ -177,16 +181,12 @@ static int read_round(struct top *self, struct error *error) {
       add_reading(watched);
     else
       watched->count = 0;
-    if ((watched->agent.is_alive || program->job != NULL) &&
+    if (is_shown(self, watched) &&
         (read_step(program, watched, error) != 0 || read_queue(program, watched, error) != 0))
       return -1;
   }
   self->rounds++;
   return 0;
-}
-
-static bool is_shown(const struct top *self, const struct watched *watched) {
-  return watched->agent.is_alive || self->program->job != NULL;
 }
 
 /* --- as JSON ---------------------------------------------------------------------------------- */

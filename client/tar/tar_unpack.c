@@ -156,24 +156,25 @@ static void read_pax(struct unpack *self, char *text, size_t size) {
   }
 }
 
-/* Reads a header that describes the next entry, and sets the result. Returns false for others. */
-static bool read_extra(struct unpack *self, const struct tar_header *header, int *result) {
+/* Whether the header describes the next entry. */
+static bool is_extra(char type) {
+  return type == TAR_PAX || type == TAR_PAX_GLOBAL || type == TAR_GNU_NAME || type == TAR_GNU_LINK;
+}
+
+static int read_extra(struct unpack *self, const struct tar_header *header) {
   const uint64_t size = read_number(header->size, sizeof header->size);
   char *text = NULL;
-  if (header->type != TAR_PAX && header->type != TAR_PAX_GLOBAL && header->type != TAR_GNU_NAME &&
-      header->type != TAR_GNU_LINK)
-    return false;
-  *result = get_extra(self, size, &text);
+  int result = get_extra(self, size, &text);
   if (header->type == TAR_GNU_NAME || header->type == TAR_GNU_LINK) {
     char **place = header->type == TAR_GNU_NAME ? &self->long_name : &self->long_link;
     free(*place);
     *place = text;
-    return true;
+    return result;
   }
-  if (*result == 0 && text != NULL && header->type == TAR_PAX)
+  if (result == 0 && header->type == TAR_PAX)
     read_pax(self, text, (size_t)size);
   free(text);
-  return true;
+  return result;
 }
 
 static char *join_name(const struct tar_header *header) {
@@ -469,8 +470,8 @@ static int unpack_next(struct unpack *self, bool *is_over) {
   }
   if (!has_valid_checksum(&header))
     return error_set(self->error, "the archive is corrupt");
-  if (read_extra(self, &header, &result))
-    return result;
+  if (is_extra(header.type))
+    return read_extra(self, &header);
   make_entry(self, &header, &entry);
   result = entry.size > UINT64_MAX / 2 ? reject(self, entry.name, "its size is invalid")
                                        : unpack_entry(self, &entry);
