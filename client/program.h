@@ -21,7 +21,7 @@ struct program {
   bool json;
   struct terminal terminal;
   struct event_base *base;
-  struct pipeline *redis; /* answers commands; step_watch.h exchanges it while events are read */
+  struct pipeline *redis; /* answers commands; step_watch.h has another one for events */
 };
 
 #endif

@@ -53,15 +53,14 @@ static void on_turn(void *owner) {
   struct exchange *self = owner;
   if (self->handler->turn != NULL && !self->handler->turn(self->owner))
     self->watch.output = WATCH_OUTPUT_LOST;
-  if (!has_step(self))
-    step_watch_pause(&self->watch);
 }
 
 static void on_failed(void *owner, const char *why) {
   struct exchange *self = owner;
+  if (!has_step(self))
+    return;
   self->failure = memory_copy(why, strlen(why));
   self->state = EXCHANGE_FAILED;
-  step_watch_pause(&self->watch);
 }
 
 static const struct step_watch_handler watch_handler = {
@@ -72,7 +71,6 @@ static const struct step_watch_handler watch_handler = {
 static int cancel(struct exchange *self) {
   struct job_agent agent;
   struct error error;
-  step_watch_choose_connection(&self->watch);
   int result = job_read_agent(self->program, self->program->keys.heartbeat, &agent, &error);
   if (result == 0)
     result = job_cancel(self->program, &agent, self->watch.id, &error);
@@ -260,7 +258,6 @@ static void begin_step(struct exchange *self, const char *id) {
   self->result = NULL;
   self->watch.output = self->handler->turn != NULL ? WATCH_OUTPUT_READ : WATCH_OUTPUT_IGNORED;
   step_watch_expect(&self->watch, id);
-  step_watch_choose_connection(&self->watch);
 }
 
 /* A step leaves the lists when its result is pushed. If there is none then, somebody took it. */
@@ -268,7 +265,6 @@ static void take_result(struct exchange *self) {
   struct error ignored;
   bool is_there = true;
   const int64_t end_ms = clock_monotonic_ms() + LOST_MS;
-  step_watch_choose_connection(&self->watch);
   while (self->result == NULL &&
          job_take_result(self->program, self->watch.id, &self->result, &ignored) == 0 &&
          self->result == NULL && is_there && self->watch.signal == 0 &&
@@ -298,7 +294,6 @@ int exchange_step(struct exchange *self, const char *id, const char *json) {
   }
   self->state = EXCHANGE_IDLE;
   step_watch_expect(&self->watch, NULL);
-  step_watch_choose_connection(&self->watch);
   return code;
 }
 

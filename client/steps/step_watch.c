@@ -19,7 +19,8 @@
 /* The most entries of one reply. If they are too large for it, fewer are read. */
 #define COUNT_MAX 1000
 
-/* A reply with this many entries is a sign of much output. */
+/* After a reply with this many entries, the next ones are requested before these are shown, so that
+   Redis does not wait for the client. */
 #define AHEAD_MIN 100
 
 /* How long Redis waits for the first entry, in milliseconds. */
@@ -51,21 +52,12 @@ static const redisReply *find_entries(const redisReply *reply) {
                                                                                         : NULL;
 }
 
-/* While a step prints much, the next entries are requested before these are shown. At the end of a
-   step the pipeline must be free. */
-static bool is_worth_reading_ahead(struct step_watch *self, const redisReply *entries) {
-  struct event_view view;
-  return entries->elements >= AHEAD_MIN && self->wants_events &&
-         event_read(&view, entries->element[entries->elements - 1], &self->space) &&
-         view.kind != STEP_EVENT_COMPLETED;
-}
-
 static void deliver(struct step_watch *self, const redisReply *entries) {
   struct event_view view;
   const char *last = event_entry_id(entries->element[entries->elements - 1]);
   if (last[0] != '\0')
     (void)snprintf(self->last, sizeof self->last, "%s", last);
-  if (is_worth_reading_ahead(self, entries))
+  if (entries->elements >= AHEAD_MIN)
     start_read(self);
   for (size_t i = 0; i < entries->elements; i++)
     if (event_read(&view, entries->element[i], &self->space))
@@ -76,31 +68,29 @@ static void on_reply(void *owner, const redisReply *reply) {
   struct step_watch *self = owner;
   const bool is_truncated = reply != NULL && pipeline_is_truncated(self->reader);
   const redisReply *entries = NULL;
+  const char *failure = NULL;
   self->is_reading = false;
   if (is_truncated && self->count == 1)
-    self->handler->failed(self->owner, "an event is larger than this program reads");
+    failure = "an event is larger than this program reads";
   else if (is_truncated)
     self->count = self->count / 4 > 0 ? self->count / 4 : 1;
   else if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
-    self->handler->failed(self->owner, reply->str);
+    failure = reply->str;
   else if (reply != NULL)
     entries = find_entries(reply);
+  if (failure != NULL)
+    self->handler->failed(self->owner, failure);
   if (entries != NULL)
     deliver(self, entries);
   if (reply != NULL)
     self->handler->turn(self->owner);
-  if (self->wants_events && !self->is_reading)
-    start_read(self);
+  if (failure == NULL)
+    step_watch_read(self);
 }
 
 void step_watch_read(struct step_watch *self) {
-  self->wants_events = true;
   if (!self->is_reading)
     start_read(self);
-}
-
-void step_watch_pause(struct step_watch *self) {
-  self->wants_events = false;
 }
 
 /* --- signals and connections ------------------------------------------------------------------ */
@@ -112,7 +102,7 @@ LOOP_CALLBACK(on_tick, struct step_watch *self) {
 void step_watch_begin(struct step_watch *self, struct program *program,
                       const struct step_watch_handler *handler, void *owner) {
   *self = (struct step_watch){.program = program,
-                              .reader = program->redis,
+                              .reader = pipeline_new(program->base, &program->url, "sandbox"),
                               .handler = handler,
                               .owner = owner,
                               .count = COUNT_MAX,
@@ -137,7 +127,7 @@ void step_watch_catch_signals(struct step_watch *self) {
   self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   self->signals =
       loop_event_new(self->program->base, self->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
-  pipeline_stop_on(self->reader, &self->signal);
+  pipeline_stop_on(self->program->redis, &self->signal);
 }
 
 int step_watch_take_signal(struct step_watch *self) {
@@ -148,23 +138,10 @@ int step_watch_take_signal(struct step_watch *self) {
   return signal;
 }
 
-void step_watch_choose_connection(struct step_watch *self) {
-  struct program *program = self->program;
-  if (self->is_reading && self->spare == NULL) {
-    self->spare = pipeline_new(program->base, &program->url, "sandbox");
-    if (self->signals != NULL)
-      pipeline_stop_on(self->spare, &self->signal);
-  }
-  program->redis = self->is_reading ? self->spare : self->reader;
-}
-
 void step_watch_end(struct step_watch *self) {
-  if (self->is_reading)
-    pipeline_discard(self->reader);
+  pipeline_free(self->reader);
   buffer_release(&self->space);
-  self->program->redis = self->reader;
-  pipeline_stop_on(self->reader, NULL);
-  pipeline_free(self->spare);
+  pipeline_stop_on(self->program->redis, NULL);
   event_free(self->tick);
   if (self->signals != NULL) {
     event_free(self->signals);
@@ -233,7 +210,6 @@ static enum watch_report check(struct step_watch *self) {
     return WATCH_REDIS_GONE;
   if (self->id == NULL || now_ms < self->checked_ms + CHECK_MS)
     return WATCH_NOTHING;
-  step_watch_choose_connection(self);
   if (pipeline_away_ms(program->redis) > 0)
     return WATCH_NOTHING;
   self->checked_ms = now_ms;

@@ -7,8 +7,8 @@
 /*
  * Waits for a step, as `run` and `follow` do: runs the loop, reads the job's events, each once and
  * in order, also across lost connections, and reports what else happens, one thing per turn. The
- * hard part is that a connection which blocks on the events cannot answer other commands. Those use
- * a spare connection, which is made when needed.
+ * hard part is that a connection which blocks on the events cannot answer other commands, so that
+ * the events have a connection of their own.
  *
  *   step_watch_begin(&watch, program, &handler, owner);
  *   watch.last: the events behind this entry are read
@@ -41,15 +41,15 @@ enum watch_output { WATCH_OUTPUT_IGNORED, WATCH_OUTPUT_READ, WATCH_OUTPUT_LOST }
 
 struct step_watch {
   struct program *program;
-  const char *id;                  /* NULL: all steps, of which none can be absent */
-  enum watch_step step;            /* placed: a status line shows how many steps are before it */
-  enum watch_output output;        /* the owner sets it: READ to be told, LOST if a write failed */
-  struct pipeline *reader, *spare; /* the reader is the program's */
+  const char *id;           /* NULL: all steps, of which none can be absent */
+  enum watch_step step;     /* placed: a status line shows how many steps are before it */
+  enum watch_output output; /* the owner sets it: READ to be told, LOST if a write failed */
+  struct pipeline *reader;  /* of the events */
   const struct step_watch_handler *handler;
   void *owner;
-  bool wants_events, is_reading; /* while a read is pending, the reader answers nothing else */
-  char last[ENTRY_ID_SIZE];      /* the last entry that was read; the owner sets the first one */
-  unsigned count;                /* entries per read */
+  bool is_reading;
+  char last[ENTRY_ID_SIZE]; /* the last entry that was read; the owner sets the first one */
+  unsigned count;           /* entries per read */
   struct buffer space;
   int signal_fd;
   struct event *signals, *tick;
@@ -67,9 +67,8 @@ void step_watch_catch_signals(struct step_watch *self);
 /* Takes a signal that has arrived. Returns 0 if there is none. */
 int step_watch_take_signal(struct step_watch *self);
 
-/* Reads events until a pause, which may be inside a handler. */
+/* Reads events from now on, also after a failure. */
 void step_watch_read(struct step_watch *self);
-void step_watch_pause(struct step_watch *self);
 
 /* From now on this step is waited for; NULL: none. The id is borrowed. */
 void step_watch_expect(struct step_watch *self, const char *id);
@@ -89,10 +88,6 @@ int step_watch_fail_redis(struct step_watch *self);
 /* Looks whether the step is in the lists. If that fails, it counts as there. */
 bool step_watch_look(struct step_watch *self);
 
-/* Makes program->redis a connection that answers commands now. */
-void step_watch_choose_connection(struct step_watch *self);
-
-/* program->redis is the reader again. */
 void step_watch_end(struct step_watch *self);
 
 #endif
