@@ -276,7 +276,7 @@ static void add_entries(struct buffer *out, const cJSON *list) {
     width = (int)strlen(size) > width ? (int)strlen(size) : width;
   }
   cJSON_ArrayForEach(entry, list) {
-    const char *path = json_field_text(entry, "path"), *slash = strrchr(path, '/');
+    const char *path = json_field_text(entry, "path", ""), *slash = strrchr(path, '/');
     const bool is_directory = json_field_is_true(entry, "is_directory");
     format_size(entry, size);
     buffer_add_format(out, "%-4s  %*s  ", is_directory ? "dir" : "file", width, size);
@@ -308,9 +308,9 @@ int tree_command(struct program *program, int argc, char **argv) {
 static void add_matches(struct buffer *out, const cJSON *list) {
   const cJSON *match;
   cJSON_ArrayForEach(match, list) {
-    buffer_add_string(out, json_field_text(match, "path"));
+    buffer_add_string(out, json_field_text(match, "path", ""));
     buffer_add_format(out, ":%.0f:", json_field_number(match, "line", -1));
-    buffer_add_string(out, json_field_text(match, "text"));
+    buffer_add_string(out, json_field_text(match, "text", ""));
     buffer_add_string(out, "\n");
   }
 }

@@ -137,8 +137,7 @@ int job_read_agent(struct program *program, const char *heartbeat_key, struct jo
   const double ms = json_field_number(agent->heartbeat, "Ts", 0);
   agent->pid = pid > 0 && pid <= INT32_MAX ? (int)pid : 0;
   agent->age_ms = clock_unix_ms() - (ms > 0 && ms <= JSON_EXACT_MAX ? (int64_t)ms : 0);
-  agent->version =
-      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(agent->heartbeat, "Version"));
+  agent->version = json_field_text(agent->heartbeat, "Version", NULL);
   return 0;
 }
 
@@ -249,11 +248,6 @@ static int copy_list(struct program *program, const char *key, struct texts *lis
 
 /* --- all steps -------------------------------------------------------------------------------- */
 
-static char *copy_or(const cJSON *object, const char *name, const char *fallback) {
-  char *text = json_field_copy(object, name);
-  return text != NULL ? text : memory_copy(fallback, strlen(fallback));
-}
-
 static void release_step(struct job_step *self) {
   free(self->id);
   free(self->kind);
@@ -264,12 +258,15 @@ static void release_step(struct job_step *self) {
 static void add_step(struct job_steps *self, const char *json, const char *running) {
   struct error ignored;
   cJSON *tree = json_tree_parse(json, strlen(json), &ignored);
-  char *target = json_field_copy(tree, "command");
-  target = target != NULL ? target : json_field_copy(tree, "path");
+  const char *id = json_field_text(tree, "stepId", "?");
+  const char *kind = json_field_text(tree, "kind", tree != NULL ? "run" : "?");
+  const char *target = json_field_text(tree, "pattern", "");
+  target = json_field_text(tree, "path", target);
+  target = json_field_text(tree, "command", target);
   struct job_step *step = &self->list[self->count++];
-  *step = (struct job_step){.id = copy_or(tree, "stepId", "?"),
-                            .kind = copy_or(tree, "kind", tree != NULL ? "run" : "?"),
-                            .target = target != NULL ? target : copy_or(tree, "pattern", ""),
+  *step = (struct job_step){.id = memory_copy(id, strlen(id)),
+                            .kind = memory_copy(kind, strlen(kind)),
+                            .target = memory_copy(target, strlen(target)),
                             .short_length = 4};
   step->is_running = running != NULL && strcmp(running, step->id) == 0;
   cJSON_Delete(tree);

@@ -1,16 +1,8 @@
 #include "client/redis/json_field.h"
 
-#include <string.h>
-
-#include "base/memory.h"
-
-static const char *find_text(const cJSON *object, const char *name) {
-  return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-}
-
-const char *json_field_text(const cJSON *object, const char *name) {
-  const char *text = find_text(object, name);
-  return text != NULL ? text : "";
+const char *json_field_text(const cJSON *object, const char *name, const char *fallback) {
+  const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+  return text != NULL ? text : fallback;
 }
 
 double json_field_number(const cJSON *object, const char *name, double fallback) {
@@ -20,9 +12,4 @@ double json_field_number(const cJSON *object, const char *name, double fallback)
 
 bool json_field_is_true(const cJSON *object, const char *name) {
   return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, name));
-}
-
-char *json_field_copy(const cJSON *object, const char *name) {
-  const char *text = find_text(object, name);
-  return text != NULL ? memory_copy(text, strlen(text)) : NULL;
 }

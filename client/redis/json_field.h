@@ -7,12 +7,8 @@
 /* Reads fields of JSON objects that agents and servers have written. The object may be NULL, and
    the field may be absent or of another type. */
 
-/* Returns "" by default. */
-const char *json_field_text(const cJSON *object, const char *name);
+const char *json_field_text(const cJSON *object, const char *name, const char *fallback);
 double json_field_number(const cJSON *object, const char *name, double fallback);
 bool json_field_is_true(const cJSON *object, const char *name);
-
-/* Returns a copy, which the caller frees, or NULL by default. */
-char *json_field_copy(const cJSON *object, const char *name);
 
 #endif

@@ -98,7 +98,8 @@ static void read_result(struct file_answer *answer, const char *result) {
     answer->length = json_tree_unmark_nul(content->valuestring);
     answer->content = memory_copy(content->valuestring, answer->length);
   }
-  answer->message = json_field_copy(tree, "errorMessage");
+  const char *message = json_field_text(tree, "errorMessage", NULL);
+  answer->message = message != NULL ? memory_copy(message, strlen(message)) : NULL;
   cJSON_Delete(tree);
 }
 

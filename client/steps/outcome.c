@@ -21,8 +21,8 @@ static int code_of_not_started(const char *message) {
 
 /* Explains an exit code of -1 by the first line of the message. */
 static void explain(struct outcome *self, const cJSON *result, bool was_cancelled) {
-  const char *message = json_field_text(result, "errorMessage");
-  const char *cause = json_field_text(cJSON_GetObjectItemCaseSensitive(result, "end"), "cause");
+  const char *message = json_field_text(result, "errorMessage", "");
+  const char *cause = json_field_text(cJSON_GetObjectItemCaseSensitive(result, "end"), "cause", "");
   const bool is_cancelled =
       strncmp(message, "cancelled", 9) == 0 || (result == NULL && was_cancelled);
   self->code = EXIT_CLIENT;
@@ -54,7 +54,7 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
     self.notes = was_cut ? ", out of memory, output was cut" : ", out of memory";
   else
     self.notes = was_cut ? ", output was cut" : "";
-  const char *signal_name = json_field_text(end, "signalName");
+  const char *signal_name = json_field_text(end, "signalName", "");
   if (self.code > 255) /* no process exits with it: exit(3) would turn 256 into 0 */
     self.code = -1;
   if (completion.timed_out) {
