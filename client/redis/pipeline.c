@@ -62,10 +62,6 @@ static struct pending_command *dequeue_all(struct pipeline *self) {
   return first;
 }
 
-static bool has_sent(const struct pipeline *self) {
-  return self->unsent != &self->first || self->sent > 0;
-}
-
 static void complete(struct pending_command *command, const redisReply *reply) {
   if (command->handler != NULL)
     command->handler(command->owner, reply);
@@ -99,8 +95,9 @@ static void drop_all(struct pipeline *self) {
   complete_lost(commands);
 }
 
-void pipeline_discard(struct pipeline *self) {
-  const bool must_reconnect = has_sent(self);
+/* Reconnects if a command was sent already. */
+static void discard_all(struct pipeline *self) {
+  const bool must_reconnect = self->unsent != &self->first || self->sent > 0;
   drop_all(self);
   if (must_reconnect)
     redis_connection_reconnect(self->connection, "given up");
@@ -252,13 +249,11 @@ struct pending_call {
   reply_handler *handler;
   void *owner;
   struct error *error;
-  bool is_over;
-  enum pipeline_answer answer;
+  enum pipeline_answer answer; /* PIPELINE_NO_ANSWER: not yet */
 };
 
 static void on_call_reply(void *context, const redisReply *reply) {
   struct pending_call *self = context;
-  self->is_over = true;
   if (reply == NULL) {
     self->answer = PIPELINE_LOST;
   } else if (reply->type == REDIS_REPLY_ERROR) {
@@ -273,21 +268,20 @@ static void on_call_reply(void *context, const redisReply *reply) {
 enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *words,
                                   reply_handler *handler, void *owner, int64_t timeout_ms,
                                   struct error *error) {
-  struct pending_call call = {.handler = handler, .owner = owner, .error = error};
+  struct pending_call call = {
+      .handler = handler, .owner = owner, .error = error, .answer = PIPELINE_NO_ANSWER};
   const int64_t begin_ms = clock_monotonic_ms();
   if (!self->has_failed)
     pipeline_send(self, words, on_call_reply, &call);
-  while (!call.is_over && !self->has_failed && !is_stopped(self, begin_ms) &&
+  while (call.answer == PIPELINE_NO_ANSWER && !self->has_failed && !is_stopped(self, begin_ms) &&
          !(self->fails_fast && redis_connection_is_unreachable(self->connection)) &&
          pipeline_away_ms(self) <= PIPELINE_TIMEOUT_MS &&
          clock_monotonic_ms() - begin_ms <= timeout_ms)
     pipeline_turn(self);
-  if (!call.is_over)
-    call.answer = PIPELINE_NO_ANSWER;
-  if (call.answer == PIPELINE_LOST || !call.is_over)
+  if (call.answer == PIPELINE_LOST || call.answer == PIPELINE_NO_ANSWER)
     pipeline_connection_error(self, error);
-  if (!call.is_over)
-    pipeline_discard(self);
+  if (call.answer == PIPELINE_NO_ANSWER)
+    discard_all(self);
   return call.answer;
 }
 

@@ -47,9 +47,6 @@ void pipeline_send(struct pipeline *self, const char *const *words, reply_handle
 /* Runs one iteration of the event loop, for at most 200 ms. */
 void pipeline_turn(struct pipeline *self);
 
-/* Discards all commands without calling their handlers. Reconnects if one was sent already. */
-void pipeline_discard(struct pipeline *self);
-
 /* Sends a command once, and runs the loop until the reply is there. The error is Redis' own if it
    refuses the command; otherwise it says why there is no connection. Gives up, and discards all
    commands, after the timeout, on a signal, or if Redis is away or refuses the login. */
