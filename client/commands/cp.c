@@ -393,17 +393,15 @@ static int unpack_into(struct copy *self, int directory, bool is_new) {
 static int unpack_new(struct copy *self) {
   char *hidden = transfer_beside(self->to, self->hidden);
   int directory = -1, code = make_parents(self, self->to);
-  if (code == 0) {
-    if (mkdir(hidden, 0700) != 0 ||
-        (directory = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-      code = fail_locally(self, "cannot make", hidden);
-    else
-      code = unpack_into(self, directory, true);
-    if (code == 0 && rename(hidden, self->to) != 0)
-      code = fail_locally(self, "cannot make", self->to);
-    if (code != 0)
-      tar_remove(AT_FDCWD, hidden);
-  }
+  if (code == 0 && (mkdir(hidden, 0700) != 0 ||
+                    (directory = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0))
+    code = fail_locally(self, "cannot make", hidden);
+  if (code == 0)
+    code = unpack_into(self, directory, true);
+  if (code == 0 && rename(hidden, self->to) != 0)
+    code = fail_locally(self, "cannot make", self->to);
+  if (code != 0)
+    tar_remove(AT_FDCWD, hidden);
   if (directory >= 0)
     (void)close(directory);
   free(hidden);

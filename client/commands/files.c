@@ -16,7 +16,7 @@
 #define WRITE_FILE_MAX 10485760
 
 struct arguments {
-  const char *words[3]; /* NULL: there are fewer */
+  const char *words[3]; /* a path that is not given is "." */
   const char *glob;
   unsigned first_line, line_count; /* 0: not given */
   bool all, ignores_case;
@@ -44,7 +44,7 @@ static int run_file_command(struct program *program, int argc, char **argv, cons
                             int min_words, int max_words,
                             int (*work)(struct file_steps *, const struct arguments *)) {
   static const struct option flags[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
-  struct arguments arguments = {0};
+  struct arguments arguments = {.words = {".", "."}};
   struct file_steps steps;
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, letters, flags, NULL)) != -1;) {
@@ -286,8 +286,8 @@ static void add_entries(struct buffer *out, const cJSON *list) {
 }
 
 static int list_directory(struct file_steps *steps, const struct arguments *arguments) {
-  const char *path = arguments->words[0] != NULL ? arguments->words[0] : ".";
-  return begin_step(steps, "listFiles", path) ? show_list(steps, add_entries, 0) : EXIT_CLIENT;
+  return begin_step(steps, "listFiles", arguments->words[0]) ? show_list(steps, add_entries, 0)
+                                                             : EXIT_CLIENT;
 }
 
 int ls_command(struct program *program, int argc, char **argv) {
@@ -295,8 +295,8 @@ int ls_command(struct program *program, int argc, char **argv) {
 }
 
 static int draw_tree(struct file_steps *steps, const struct arguments *arguments) {
-  const char *path = arguments->words[0] != NULL ? arguments->words[0] : ".";
-  return begin_step(steps, "directoryTree", path) ? show_text(steps, false) : EXIT_CLIENT;
+  return begin_step(steps, "directoryTree", arguments->words[0]) ? show_text(steps, false)
+                                                                 : EXIT_CLIENT;
 }
 
 int tree_command(struct program *program, int argc, char **argv) {
@@ -317,11 +317,10 @@ static void add_matches(struct buffer *out, const cJSON *list) {
 
 /* Exits with 1 if nothing matches, like grep(1). */
 static int search(struct file_steps *steps, const struct arguments *arguments) {
-  const char *path = arguments->words[1] != NULL ? arguments->words[1] : ".";
   struct buffer pattern = {0};
   buffer_add_string(&pattern, arguments->ignores_case ? "(?i)" : "");
   buffer_add(&pattern, arguments->words[0], strlen(arguments->words[0]) + 1);
-  const bool is_text = begin_step(steps, "grep", path) &&
+  const bool is_text = begin_step(steps, "grep", arguments->words[1]) &&
                        file_steps_add(steps, "pattern", pattern.bytes) &&
                        (arguments->glob == NULL || file_steps_add(steps, "glob", arguments->glob));
   buffer_release(&pattern);
