@@ -1,7 +1,5 @@
-/*
- * follow: shows the events of one step, or of all steps of a job, and changes nothing. history.h
- * finds the event to begin with. The table `actions` says what follows in each state.
- */
+/* follow: shows the events of one step, or of all steps of a job, and changes nothing. history.h
+   finds the event to begin with. The table `actions` says what follows in each state. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>

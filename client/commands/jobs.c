@@ -1,5 +1,4 @@
 /* jobs: lists the jobs that have an agent. */
-
 #include "client/commands/command.h"
 #include "client/redis/job.h"
 #include "client/redis/json_field.h"

@@ -1,7 +1,5 @@
-/*
- * top: shows what the jobs use. The hard part are rates: an agent updates its figures with every
- * fifth heartbeat, so CPU and steps per minute compare two updates and not two heartbeats.
- */
+/* top: shows what the jobs use. The hard part are rates: an agent updates its figures with every
+   fifth heartbeat, so CPU and steps per minute compare two updates and not two heartbeats. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

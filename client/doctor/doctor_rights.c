@@ -1,7 +1,5 @@
-/*
- * Checks the rights of users. ACL DRYRUN answers for any user, if Redis has it (version 7) and lets
- * this user ask. Otherwise the commands that change nothing are tried, for this user only.
- */
+/* Checks the rights of users. ACL DRYRUN answers for any user, if Redis has it (version 7) and lets
+   this user ask. Otherwise the commands that change nothing are tried, for this user only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 
 #define PREFIX "sandbox:"
 #define SUFFIX ":heartbeat"
-static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 
 /* Keys per SCAN, and the most SCANs: 65 million keys. */
 #define SCAN_COUNT "4000"
@@ -79,8 +78,8 @@ int job_list(struct program *program, struct texts *ids, struct error *error) {
   int result;
   do {
     result = pipeline_next_page(
-        &pages, WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT), on_scan,
-        &scan, error);
+        &pages, WORDS("SCAN", scan.cursor, "MATCH", PREFIX "*" SUFFIX, "COUNT", SCAN_COUNT),
+        on_scan, &scan, error);
     if (result == 0 && scan.found.bytes > BYTES_MAX)
       result = error_set(error, "redis has more jobs than this program can list");
   } while (result == 0 && scan.cursor[0] != '\0' && strcmp(scan.cursor, "0") != 0);

@@ -12,7 +12,7 @@
 /*
  * A connection to Redis: commands are sent at once, and replies arrive in the same order. The hard
  * part is a connection that breaks. It reconnects by itself, but whether Redis executed a command
- * that it did not answer is unknown, so a command is repeated only if the caller allows it.
+ * that it did not answer is unknown, so only pipeline_call repeats a command.
  *
  *   redis = pipeline_new(base, &url, "sandbox-run")
  *   pipeline_call(redis, WORDS("LLEN", key), reply_to_number, &number, &error)

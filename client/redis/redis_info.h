@@ -6,9 +6,7 @@
 
 #include "client/program.h"
 
-/* Reads Redis' answer to INFO. */
-
-/* Returns the answer, which the caller frees, or NULL if Redis refuses. */
+/* Returns Redis' answer to INFO, which the caller frees, or NULL if Redis refuses. */
 char *redis_info_read(struct program *program);
 
 /* Copies the value of a field. Returns false if there is none; `info` may be NULL. */

@@ -6,11 +6,9 @@
 
 #include "base/error.h"
 
-/*
- * Writes to standard output and standard error. The output of steps goes to either; messages of the
- * client go to standard error. Nobody trusts what steps print and what Redis holds, so no control
- * character of theirs reaches a terminal.
- */
+/* Writes to standard output and standard error. The output of steps goes to either; messages of the
+   client go to standard error. Nobody trusts what steps print and what Redis holds, so no control
+   character of theirs reaches a terminal. */
 enum terminal_colors { TERMINAL_AUTO, TERMINAL_ALWAYS, TERMINAL_NEVER };
 
 enum terminal_color { COLOR_NONE, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
@@ -30,9 +28,8 @@ void terminal_init(struct terminal *self, enum terminal_colors colors, bool quie
 /* Returns the number of columns: COLUMNS, the terminal's width, or 80. */
 int terminal_width(const struct terminal *self);
 
-/* Writes a step's bytes to standard output or standard error. On a terminal, control characters
-   become U+FFFD, except tabs, line ends and color sequences (SGR). Returns 0, or -1 if they cannot
-   be written. */
+/* Writes a step's bytes. On a terminal, control characters become U+FFFD, except tabs, line ends
+   and color sequences (SGR). Returns 0, or -1 if they cannot be written. */
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length);
 
 /* Writes one JSON value as a line of standard output. A line end inside it becomes a space, because

@@ -1,7 +1,5 @@
-/*
- * The loop runs in wait_for_end. Callbacks only record and show events; whatever needs an answer of
- * Redis is done between two turns, by the table `actions`, while more events arrive.
- */
+/* The loop runs in wait_for_end. Callbacks only record and show events; whatever needs an answer of
+   Redis is done between two turns, by the table `actions`, while more events arrive. */
 #include "client/steps/exchange.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
-/*
- * Both formats are written while the events arrive. A page says at its beginning how the step
- * ended, so space is reserved there and filled last.
- */
+/* Both formats are written while the events arrive. A page says at its beginning how the step
+   ended, so space is reserved there and filled last. */
 #include "client/steps/recording.h"
 
 #include <errno.h>

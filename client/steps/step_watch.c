@@ -93,7 +93,7 @@ void step_watch_read(struct step_watch *self) {
     start_read(self);
 }
 
-/* --- signals and connections ------------------------------------------------------------------ */
+/* --- begin and end ---------------------------------------------------------------------------- */
 
 LOOP_CALLBACK(on_tick, struct step_watch *self) {
   loop_timer_start(self->tick, TICK_MS);

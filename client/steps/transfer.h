@@ -38,11 +38,9 @@ int transfer_find_type(struct file_steps *steps, const char *path, enum transfer
 
 /* --- into the sandbox: writeBytes ------------------------------------------------------------- */
 
-/*
- * Writes a file under a hidden name beside its own, and renames it when it is complete; the release
- * removes what was not committed. One step is enough for a file of TRANSFER_PIECE bytes. A file of
- * writeBytes has at most 25 MiB; a larger one is joined by sh, cat and mv in the sandbox.
- */
+/* Writes a file under a hidden name beside its own, and renames it when it is complete; the release
+   removes what was not committed. One step is enough for a file of TRANSFER_PIECE bytes. A file of
+   writeBytes has at most 25 MiB; a larger one is joined by sh, cat and mv in the sandbox. */
 #define TRANSFER_PIECE ((size_t)1024 * 1024)
 
 struct transfer_out {

@@ -6,13 +6,10 @@
 
 #include "base/error.h"
 
-/*
- * Packs and unpacks directories for `sandbox cp`. The tar of this machine is not used: the carrier
- * image has none, and the archive of a sandbox is not trusted. The hard part is to unpack it
- * without leaving the directory. Archives are written as ustar, with long names and sizes from 8
- * GiB on as GNU tar writes them, because busybox and toybox do not read pax. All of these and pax
- * are read.
- */
+/* Packs and unpacks directories for `sandbox cp`. The tar of this machine is not used: the carrier
+   image has none, and the archive of a sandbox is not trusted. The hard part is to unpack it
+   without leaving the directory. Archives are written as ustar, with long names and large sizes as
+   in GNU tar, because busybox and toybox do not read pax. All of these and pax are read. */
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
@@ -36,12 +33,10 @@ struct tar_source {
   void *owner;
 };
 
-/*
- * Unpacks below an open directory and never elsewhere. An absolute name, a name with "..", and a
- * name that leads through a link are errors. Links that lead out, and special files are left
- * out. A file gets its name when it is complete. Owners and set-id bits are ignored. Existing
- * directories keep their modes; the open one only does if it is not new. Returns as tar_pack does.
- */
+/* Unpacks below an open directory and never elsewhere. An absolute name, a name with "..", and a
+   name that leads through a link are errors. Links that lead out, and special files are left out. A
+   file gets its name when it is complete. Owners and set-id bits are ignored. Existing directories
+   keep their modes; the open one only does if it is not new. Returns as tar_pack does. */
 int tar_unpack(int directory, bool is_new, const struct tar_source *source, struct error *error);
 
 /* Removes an entry of a directory and everything below. Does not follow links. */

@@ -1,8 +1,6 @@
-/*
- * Unpacks an archive that is not trusted. Each directory on the way to an entry is opened from the
- * one above it and never through a link, so that an entry lies where its name says. A link that is
- * made leads at most up to the root, and then down, so that a later reader stays below it, too.
- */
+/* Unpacks an archive that is not trusted. Each directory on the way to an entry is opened from the
+   one above it and never through a link, so that an entry lies where its name says. A link that is
+   made leads at most up to the root, and then down, so that a later reader stays below it, too. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
