@@ -13,6 +13,7 @@
 
 #define PREFIX "sandbox:"
 #define SUFFIX ":heartbeat"
+static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 
 /* Keys per SCAN, and the most SCANs: 65 million keys. */
 #define SCAN_COUNT "4000"
@@ -78,8 +79,8 @@ int job_list(struct program *program, struct texts *ids, struct error *error) {
   int result;
   do {
     result = pipeline_next_page(
-        &pages, WORDS("SCAN", scan.cursor, "MATCH", PREFIX "*" SUFFIX, "COUNT", SCAN_COUNT),
-        on_scan, &scan, error);
+        &pages, WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT), on_scan,
+        &scan, error);
     if (result == 0 && scan.found.bytes > BYTES_MAX)
       result = error_set(error, "redis has more jobs than this program can list");
   } while (result == 0 && scan.cursor[0] != '\0' && strcmp(scan.cursor, "0") != 0);
@@ -271,9 +272,13 @@ static void add_step(struct job_steps *self, const char *json, const char *runni
   cJSON_Delete(tree);
 }
 
+struct sorted_step {
+  struct job_step *step;
+};
+
 static int compare_ids(const void *left, const void *right) {
-  const struct job_step *a = *(struct job_step *const *)left;
-  const struct job_step *b = *(struct job_step *const *)right;
+  const struct job_step *a = ((const struct sorted_step *)left)->step;
+  const struct job_step *b = ((const struct sorted_step *)right)->step;
   const int order = strcasecmp(a->id, b->id);
   return order != 0 ? order : (a > b) - (a < b);
 }
@@ -287,13 +292,13 @@ static void lengthen_short_id(struct job_step *self, const struct job_step *othe
 /* Keeps the first step of each id, and makes the short ids unique. The id that has the most in
    common with another one is its neighbor in sorted order. */
 static void deduplicate_steps(struct job_steps *self) {
-  struct job_step **sorted = memory_allocate((self->count + 1) * sizeof *sorted);
+  struct sorted_step *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
   struct job_step *last = NULL;
   for (size_t i = 0; i < self->count; i++)
-    sorted[i] = &self->list[i];
+    sorted[i].step = &self->list[i];
   qsort(sorted, self->count, sizeof *sorted, compare_ids);
   for (size_t i = 0; i < self->count; i++) {
-    struct job_step *step = sorted[i];
+    struct job_step *step = sorted[i].step;
     if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
       release_step(step);
       continue;

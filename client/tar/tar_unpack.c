@@ -169,7 +169,7 @@ static int read_extra(struct unpack *self, const struct tar_header *header) {
     *place = text;
     return result;
   }
-  if (result == 0 && header->type == TAR_PAX)
+  if (result == 0 && text != NULL && header->type == TAR_PAX)
     read_pax(self, text, (size_t)size);
   free(text);
   return result;
