@@ -103,28 +103,23 @@ static pid_t start_greeter(const char *text, int *port) {
   }
 }
 
-static void expect_connection_error_with_greeter(struct job *job, const char *text,
-                                                 const char *flags, const char *beginning,
-                                                 const char *fix) {
+static void expect_greeting_error(struct job *job, const char *text, const char *beginning,
+                                  const char *fix) {
   int port;
   pid_t pid = start_greeter(text, &port);
-  expect_connection_error(job, flags, port, beginning, fix);
+  expect_connection_error(job, "-u redis://127.0.0.1:$PORT", port, beginning, fix);
   assert_int_equal(kill(pid, SIGKILL), 0);
   assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 JOB_TEST_NO_AGENT(a_server_other_than_redis_is_a_finding) {
-  expect_connection_error_with_greeter(job, "HTTP/1.1 400 Bad Request\r\n\r\n",
-                                       "-u redis://127.0.0.1:$PORT", "✗ cannot connect to",
-                                       "→ -u another URL: this is not Redis");
-  expect_connection_error_with_greeter(job, "*1\r\n$1\r\nx\r\n", "-u redis://127.0.0.1:$PORT",
-                                       "✗ cannot connect to",
-                                       "→ -u another URL: this is not Redis");
-  expect_connection_error_with_greeter(job, "", "-u redis://127.0.0.1:$PORT", "✗ no answer from",
-                                       "→ -u rediss://…, if the port speaks TLS");
-  expect_connection_error_with_greeter(job, "-LOADING Redis is loading\r\n",
-                                       "-u redis://127.0.0.1:$PORT", "✗ cannot connect to",
-                                       "→ wait until Redis has loaded its data");
+  expect_greeting_error(job, "HTTP/1.1 400 Bad Request\r\n\r\n", "✗ cannot connect to",
+                        "→ -u another URL: this is not Redis");
+  expect_greeting_error(job, "*1\r\n$1\r\nx\r\n", "✗ cannot connect to",
+                        "→ -u another URL: this is not Redis");
+  expect_greeting_error(job, "", "✗ no answer from", "→ -u rediss://…, if the port speaks TLS");
+  expect_greeting_error(job, "-LOADING Redis is loading\r\n", "✗ cannot connect to",
+                        "→ wait until Redis has loaded its data");
 }
 
 JOB_TEST_NO_AGENT(tls_errors_are_findings) {

@@ -12,6 +12,15 @@ static const char *program(void) {
   return path == NULL || *path == '\0' ? "build/sandbox" : path;
 }
 
+/* What a test waits for. */
+struct awaited {
+  struct job *job;
+  struct agent_process *client;
+  struct sandbox_terminal *terminal;
+  const char *text;
+  int number; /* of steps, or the status of a process */
+};
+
 static bool has_heartbeat(void *context) {
   struct job *job = context;
   return job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id) == 1;
@@ -45,36 +54,26 @@ void sandbox_expect(struct job *job, const char *script, int code, const char *o
   agent_process_free(client);
 }
 
-struct awaited_output {
-  struct agent_process *client;
-  const char *text;
-};
-
 static bool has_output(void *context) {
-  const struct awaited_output *self = context;
+  const struct awaited *self = context;
   return strstr(agent_process_output(self->client), self->text) != NULL;
 }
 
 void sandbox_wait_output(struct agent_process *client, const char *text) {
-  struct awaited_output awaited = {client, text};
+  struct awaited awaited = {.client = client, .text = text};
   assert_true(wait_until(has_output, &awaited, WAIT_BOUND_MS));
 }
 
-struct awaited_steps {
-  struct job *job;
-  int count;
-};
-
 static bool has_steps(void *context) {
-  const struct awaited_steps *self = context;
+  const struct awaited *self = context;
   struct job *job = self->job;
   return job_ask_number(job, "LLEN sandbox:%s:in", job->id) +
              job_ask_number(job, "LLEN sandbox:%s:inflight", job->id) ==
-         self->count;
+         self->number;
 }
 
 void sandbox_wait_steps(struct job *job, int count) {
-  struct awaited_steps awaited = {job, count};
+  struct awaited awaited = {.job = job, .number = count};
   assert_true(wait_until(has_steps, &awaited, WAIT_BOUND_MS));
 }
 
@@ -116,20 +115,14 @@ static bool read_more(struct sandbox_terminal *self, int milliseconds) {
 }
 
 static bool has_part(void *context) {
-  struct {
-    struct sandbox_terminal *self;
-    const char *part;
-  } *sought = context;
-  (void)read_more(sought->self, 20);
-  return strstr(sought->self->text, sought->part) != NULL;
+  const struct awaited *self = context;
+  (void)read_more(self->terminal, 20);
+  return strstr(self->terminal->text, self->text) != NULL;
 }
 
 void sandbox_terminal_wait(struct sandbox_terminal *self, const char *part) {
-  struct {
-    struct sandbox_terminal *self;
-    const char *part;
-  } sought = {self, part};
-  if (!wait_until(has_part, &sought, WAIT_BOUND_MS))
+  struct awaited awaited = {.terminal = self, .text = part};
+  if (!wait_until(has_part, &awaited, WAIT_BOUND_MS))
     job_fail(self->job, "the terminal never shows `%s`: `%s`", part, self->text);
 }
 
@@ -145,15 +138,10 @@ void sandbox_terminal_resize(struct sandbox_terminal *self, unsigned short colum
   assert_int_equal(ioctl(self->fd, TIOCSWINSZ, &size), 0);
 }
 
-struct end {
-  struct sandbox_terminal *self;
-  int status;
-};
-
 static bool has_ended(void *context) {
-  struct end *end = context;
-  (void)read_more(end->self, 20);
-  return waitpid(end->self->pid, &end->status, WNOHANG) == end->self->pid;
+  struct awaited *self = context;
+  (void)read_more(self->terminal, 20);
+  return waitpid(self->terminal->pid, &self->number, WNOHANG) == self->terminal->pid;
 }
 
 /* Returns the last occurrence, or NULL. */
@@ -180,12 +168,12 @@ static void expect_clean(struct sandbox_terminal *self) {
 }
 
 void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code) {
-  struct end end = {.self = self};
+  struct awaited end = {.terminal = self};
   if (!wait_until(has_ended, &end, WAIT_BOUND_MS))
     job_fail(self->job, "it does not end: `%s`", self->text);
   while (read_more(self, 0))
     continue;
-  int actual = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : -WTERMSIG(end.status);
+  int actual = WIFEXITED(end.number) ? WEXITSTATUS(end.number) : -WTERMSIG(end.number);
   if (actual != code)
     job_fail(self->job, "exit %d, not %d: `%s`", actual, code, self->text);
   expect_clean(self);
