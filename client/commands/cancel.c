@@ -11,29 +11,33 @@ static bool is_group(const char *which) {
          strcmp(which, "--all") == 0;
 }
 
-/* `which` is a group of steps or the beginning of an id. */
-static bool is_selected(const struct job_step *step, const char *which) {
+/* `which` is a group of steps, an id or, unless `is_complete`, the beginning of one. */
+static bool is_selected(const struct job_step *step, const char *which, bool is_complete) {
   if (!is_group(which))
-    return strncasecmp(step->id, which, strlen(which)) == 0;
+    return strncasecmp(step->id, which, strlen(which) + is_complete) == 0;
   return strcmp(which, "--all") == 0 || step->is_running == (strcmp(which, "--running") == 0);
 }
 
-/* The newest step comes first: otherwise the agent would start the next one. */
+/* A complete id wins over longer ones that begin with it. The newest step comes first: otherwise
+   the agent would start the next one. */
 static int cancel_steps(struct program *program, const struct job_agent *agent, const char *which,
                         struct error *error) {
   struct job_steps steps;
   size_t count = 0;
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
+  bool is_complete = false;
   for (size_t i = 0; i < steps.count; i++)
-    count += is_selected(&steps.list[i], which);
+    is_complete |= strcasecmp(steps.list[i].id, which) == 0;
+  for (size_t i = 0; i < steps.count; i++)
+    count += is_selected(&steps.list[i], which, is_complete);
   int result = 0;
-  if (!is_group(which) && count != 1)
+  if (!is_group(which) && !is_complete && count != 1)
     result = count == 0 ? error_set(error, "no step that waits or runs begins with '%.40s'", which)
                         : error_set(error, "%zu steps begin with '%.40s'", count, which);
   for (size_t i = steps.count; i > 0 && result == 0; i--) {
     const struct job_step *step = &steps.list[i - 1];
-    if (!is_selected(step, which))
+    if (!is_selected(step, which, is_complete))
       continue;
     result = job_cancel(program, agent, step->id, error);
     if (result == 0)

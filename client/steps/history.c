@@ -15,9 +15,6 @@
 /* A stream has about 10,000 entries; more are not searched for `started`. */
 #define STARTED_ENTRIES_MAX 40000
 
-/* A complete GUID is never a prefix of another one. */
-#define GUID_LENGTH 36
-
 /* --- backwards -------------------------------------------------------------------------------- */
 
 struct backward_scan {
@@ -74,9 +71,9 @@ struct history_search {
   struct history *history;
   enum {
     SEARCH_BEGIN,     /* where to begin is unknown */
-    SEARCH_OTHER_IDS, /* it is known; another step's id may have the same prefix */
-    SEARCH_DONE,
-    SEARCH_AMBIGUOUS /* it has */
+    SEARCH_OTHER_IDS, /* it is known; another step's id may have the same prefix, or be the query */
+    SEARCH_AMBIGUOUS, /* another one has; none is the query so far */
+    SEARCH_DONE
   } state;
   uint64_t lines; /* that were found */
 };
@@ -90,6 +87,17 @@ static void set_id(struct history *history, const struct event_view *view) {
   (void)snprintf(history->id, sizeof history->id, "%.*s", (int)view->step_id_length, view->step_id);
 }
 
+static bool is_complete(const struct history_search *self) {
+  return self->query->id != NULL && strcasecmp(self->history->id, self->query->id) == 0;
+}
+
+/* A complete id wins over longer ones that begin with it. */
+static void prefer(struct history_search *self, const struct event_view *view) {
+  set_id(self->history, view);
+  self->state = SEARCH_BEGIN;
+  self->lines = 0;
+}
+
 /* Returns whether the query asks for events of this step. */
 static bool match_step(struct history_search *self, const struct event_view *view) {
   const struct history_query *query = self->query;
@@ -98,8 +106,12 @@ static bool match_step(struct history_search *self, const struct event_view *vie
     return false;
   if (self->history->id[0] == '\0')
     set_id(self->history, view);
+  if (query->id != NULL && !is_complete(self) && view->step_id_length == strlen(query->id))
+    prefer(self, view);
   if (event_is_of(view, self->history->id))
     return true;
+  if (is_complete(self))
+    return false;
   if (query->id != NULL)
     self->state = SEARCH_AMBIGUOUS;
   else if (query->one_step)
@@ -133,9 +145,9 @@ static bool visit_event(void *owner, const struct event_view *view) {
       entry_before(self->history->after, view->entry);
     self->lines += ends_line(view);
     if (is_over || (id != NULL && view->kind == STEP_EVENT_STARTED))
-      self->state = id != NULL && strlen(id) < GUID_LENGTH ? SEARCH_OTHER_IDS : SEARCH_DONE;
+      self->state = id != NULL && !is_complete(self) ? SEARCH_OTHER_IDS : SEARCH_DONE;
   }
-  return self->state == SEARCH_BEGIN || self->state == SEARCH_OTHER_IDS;
+  return self->state != SEARCH_DONE;
 }
 
 /* --- which step ------------------------------------------------------------------------------- */
@@ -182,6 +194,10 @@ static int find_in_lists(struct program *program, const char *id, struct history
       continue;
     found++;
     (void)snprintf(history->id, sizeof history->id, "%s", steps.list[i].id);
+    if (strlen(history->id) == strlen(id)) {
+      found = 1;
+      break;
+    }
   }
   job_steps_release(&steps);
   return found > 1 ? error_set(error, "%zu steps begin with '%.40s'", found, id) : result;

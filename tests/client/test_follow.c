@@ -44,6 +44,22 @@ JOB_TEST(a_prefix_must_belong_to_one_step) {
   sandbox_expect(job, "$S follow --since 5", 64, "", NULL);
 }
 
+JOB_TEST(a_complete_id_wins_over_longer_ones) {
+  static const char *const ended[] = {"13", "1", "12"}, *const waiting[] = {"20", "2", "21", "22"};
+  for (size_t i = 0; i < sizeof ended / sizeof *ended; i++) {
+    job_push_json(
+        job, job_format(job, "{'stepId':'%s','command':'echo','args':['%s']}", ended[i], ended[i]));
+    (void)job_result(job);
+  }
+  sandbox_expect(job, "$S follow 1", 0, "1\n", "");
+  (void)job_push_endless(job, job_sleep(job, 600));
+  for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++)
+    job_push_json(job, job_format(job, "{'stepId':'%s','command':'true'}", waiting[i]));
+  sandbox_expect(job, "$S cancel 2", 0, "", "cancelling 2\n");
+  assert_string_equal(job_text(job_result(job), "stepId"), "2");
+  sandbox_expect(job, "$S cancel 2", 125, "", "sandbox: 3 steps begin with '2'\n");
+}
+
 JOB_TEST(follow_waits_for_a_step_and_shows_it_to_its_end) {
   const char *sleep = job_sleep(job, 600);
   (void)job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
