@@ -1,13 +1,9 @@
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
 #include "base/staged_file.h"

@@ -1,15 +1,10 @@
 /* Writers that are killed at any moment, and many at once: a reader finds the whole old file or
    the whole new one, and the next write removes what a killed writer leaves. */
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
 #include "base/staged_file.h"

@@ -1,9 +1,6 @@
 /* Writes that a file system prevents: full, read-only, a mount point, another device. */
 
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/regular_file.h"

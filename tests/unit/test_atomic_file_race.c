@@ -1,14 +1,7 @@
 /* Edits while another process writes the file: both changes are kept. */
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
 #include "tests/support/as_user.h"

@@ -1,9 +1,6 @@
 #include "agent/frontends/request_files/claims.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/as_user.h"
 #include "tests/support/quoted.h"

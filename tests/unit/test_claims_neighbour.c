@@ -4,11 +4,8 @@
 #include "agent/frontends/request_files/claims.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "tests/support/tree.h"
 #include "tests/test.h"

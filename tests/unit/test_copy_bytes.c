@@ -1,7 +1,4 @@
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "inject/copy.h"
 #include "tests/test.h"

@@ -1,13 +1,10 @@
 /* The resolver is the test's own: it answers with the addresses that the test wants, or never.
    Timers may be some milliseconds early, because the loop's clock is coarse. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "agent/frontends/redis/connection/dialer.h"
 #include "agent/frontends/redis/connection/resolver.h"

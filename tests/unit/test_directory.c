@@ -1,7 +1,4 @@
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include "agent/files/access/directory.h"
 #include "tests/support/quoted.h"

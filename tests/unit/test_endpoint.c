@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "agent/frontends/redis/connection/endpoint.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"

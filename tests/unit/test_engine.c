@@ -1,9 +1,6 @@
 /* The engine with a test frontend, in real time. Limits and graces are in test_engine_time.c. */
 #include "agent/engine/engine.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include "agent/exit_code.h"
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"

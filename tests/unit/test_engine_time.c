@@ -1,7 +1,5 @@
 /* The limits of the engine, in virtual time, in which an hour passes at once. Commands only sleep,
    with a longer time limit. */
-#include <signal.h>
-#include <unistd.h>
 
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"

@@ -1,8 +1,5 @@
 #include "agent/frontends/request_files/env_files.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/buffer.h"
 #include "tests/support/logged.h"
 #include "tests/support/quoted.h"

@@ -1,11 +1,7 @@
 #include <elf.h>
 #include <endian.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "agent/process/exec_command.h"
 #include "tests/support/injection.h"

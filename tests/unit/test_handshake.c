@@ -1,5 +1,4 @@
 /* What the connection makes of a server's replies to the handshake. */
-#include <unistd.h>
 
 #include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/connection/redis_connection.h"

@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include "agent/files/glob/glob.h"
 #include "base/clock.h"
 #include "tests/test.h"

@@ -1,10 +1,5 @@
 #include "agent/frontends/request_files/ipc_directory.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/as_user.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"

@@ -1,10 +1,5 @@
 /* The rules for every kind that works in a forked child, with kinds made for these tests. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/engine/capture.h"
 #include "agent/kinds/kind.h"

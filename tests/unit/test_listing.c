@@ -1,8 +1,5 @@
-#include <fcntl.h>
 #include <limits.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 

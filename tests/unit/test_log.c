@@ -1,12 +1,7 @@
 #include <cjson/cJSON.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <regex.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"

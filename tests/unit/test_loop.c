@@ -1,8 +1,6 @@
 #include "base/loop.h"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "tests/test.h"

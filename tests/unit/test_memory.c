@@ -1,6 +1,3 @@
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "base/memory.h"
 #include "tests/test.h"
 

@@ -1,7 +1,3 @@
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "agent/files/access/path.h"
 #include "tests/support/quoted.h"
 #include "tests/support/tree.h"

@@ -1,11 +1,6 @@
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/process/process.h"
 #include "agent/process/supervisor_message.h"

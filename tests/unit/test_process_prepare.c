@@ -1,10 +1,4 @@
 /* Children that are prepared and then executed, stopped or freed. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/process/process.h"
 #include "tests/support/proc.h"

@@ -1,7 +1,5 @@
 /* How a connection is prepared, reconnects and is redirected, and what it logs; in virtual time. */
 
-#include <unistd.h>
-
 #include "agent/frontends/redis/connection/endpoint.h"
 #include "agent/frontends/redis/connection/redis_connection.h"
 #include "tests/support/fake_redis.h"

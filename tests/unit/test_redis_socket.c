@@ -1,6 +1,5 @@
 /* The bounds of a socket: late replies, in virtual time, and turns of the loop. */
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/frontends/redis/connection/redis_socket.h"
 #include "tests/support/loop.h"

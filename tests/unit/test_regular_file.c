@@ -1,8 +1,5 @@
-#include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/files/access/regular_file.h"
 #include "tests/support/as_user.h"

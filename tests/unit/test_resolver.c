@@ -1,6 +1,5 @@
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/frontends/redis/connection/resolver.h"
 #include "tests/support/loop.h"

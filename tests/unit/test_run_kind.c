@@ -1,6 +1,3 @@
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"

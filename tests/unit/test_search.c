@@ -1,12 +1,7 @@
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <uchar.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 

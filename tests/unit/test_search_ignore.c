@@ -1,10 +1,6 @@
 /* What a search leaves out below its root: ignore files, hidden names, globs, the reference
    directory. test_search_ripgrep.c compares it with ripgrep; here are the rules one by one, and
    those that ripgrep does not have. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 

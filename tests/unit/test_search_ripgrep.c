@@ -32,15 +32,8 @@
  *   LATE_NUL   a NUL anywhere makes a file binary; rg finds what is in front of it by 64 KiB. So
  *              these files are taken out of its answer
  */
-#include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 

@@ -1,5 +1,3 @@
-#include <signal.h>
-
 #include "base/printable.h"
 #include "tests/test.h"
 

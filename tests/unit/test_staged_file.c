@@ -1,10 +1,5 @@
-#include <errno.h>
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/staged_file.h"
 #include "tests/support/proc.h"

@@ -1,6 +1,4 @@
-#include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "agent/process/supervisor_page.h"
 #include "tests/test.h"

@@ -1,9 +1,6 @@
 /* A supervisor that is stopped by a tracer, so that SIGCONT has no effect. */
 
-#include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"

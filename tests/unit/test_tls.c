@@ -1,10 +1,8 @@
 /* TLS between a transport and a real server, whose bytes are cut, delayed and damaged. */
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/frontends/redis/connection/tls.h"
 #include "tests/support/certificates.h"

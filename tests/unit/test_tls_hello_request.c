@@ -3,15 +3,11 @@
 #include "agent/frontends/redis/connection/tls.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/sockios.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/frontends/redis/connection/transport.h"
 #include "tests/support/certificates.h"

@@ -1,5 +1,3 @@
-#include <errno.h>
-
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "tests/support/quoted.h"

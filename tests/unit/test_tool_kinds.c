@@ -1,7 +1,4 @@
 /* The tools with the kinds of steps that they call, from arguments to text, without an engine. */
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/kinds/kind.h"
 #include "agent/tools/tool.h"

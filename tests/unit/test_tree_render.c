@@ -1,6 +1,4 @@
 #include <limits.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/files/tree/tree_render.h"
 #include "agent/files/tree/walk.h"

@@ -1,7 +1,4 @@
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/files/tree/walk.h"
 #include "tests/support/quoted.h"

@@ -1,9 +1,5 @@
 #include "agent/frontends/request_files/watch.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "tests/support/loop.h"
 #include "tests/support/tree.h"
 #include "tests/support/virtual_time.h"
