@@ -1,6 +1,5 @@
 /* sandbox beside a server that drives the same job: the server gets each event and result of its
    steps once, while clients run, look, follow and cancel. */
-#include <string.h>
 
 #include "tests/support/sandbox_client.h"
 #include "tests/support/wait.h"

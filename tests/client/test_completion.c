@@ -1,7 +1,5 @@
 /* Completion in an interactive bash: names from Redis and of files are offered but never executed.
    */
-#include <string.h>
-#include <unistd.h>
 
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"

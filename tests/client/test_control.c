@@ -1,5 +1,4 @@
 /* sandbox cancel: the message goes to the list `control`, or to `in` beside an agent of 0.2. */
-#include <string.h>
 
 #include "tests/support/sandbox_client.h"
 #include "tests/support/wait.h"

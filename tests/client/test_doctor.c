@@ -1,12 +1,7 @@
 /* sandbox doctor: findings and fixes. */
 #include <arpa/inet.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"

@@ -1,8 +1,4 @@
 /* sandbox follow: live and old output of steps, and the files that it writes. */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "tests/support/proc.h"
 #include "tests/support/sandbox_client.h"

@@ -1,5 +1,4 @@
 /* sandbox ps, jobs, top: what jobs do. */
-#include <string.h>
 
 #include "tests/support/sandbox_client.h"
 #include "tests/support/wait.h"

@@ -1,8 +1,5 @@
 /* sandbox run while Redis is killed and restarted with its data: each line arrives once, and the
    exit code is kept. */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/support/sandbox_client.h"
 #include "tests/support/wait.h"

@@ -1,8 +1,4 @@
 /* sandbox run: the output and the exit code of a step, and nothing that belongs to others. */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "tests/support/proc.h"
 #include "tests/support/sandbox_client.h"

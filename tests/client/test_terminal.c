@@ -1,8 +1,5 @@
 /* sandbox at a terminal: keys, signals and a resize. Each test also checks that the terminal is
    restored. */
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
 
 #include "tests/support/proc.h"
 #include "tests/support/sandbox_client.h"

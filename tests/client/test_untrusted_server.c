@@ -1,8 +1,4 @@
 /* sandbox and an untrusted Redis: the client exits, perhaps after a signal, and does not crash. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buffer.h"
 #include "tests/support/agent_process.h"

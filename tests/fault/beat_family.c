@@ -1,9 +1,6 @@
 /* The heartbeat's connection breaks in one of five ways. Meanwhile its agent continues, is killed,
    is superseded, or is superseded while it is stopped. */
 
-#include <signal.h>
-#include <time.h>
-
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"

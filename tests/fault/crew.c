@@ -1,13 +1,8 @@
 #include "tests/fault/crew.h"
 
-#include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"

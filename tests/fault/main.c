@@ -11,7 +11,6 @@
  */
 
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "tests/fault/crew.h"
 #include "tests/test.h"

@@ -1,7 +1,6 @@
 /* redis-server is killed while a step prints, and comes back with everything that it had
    acknowledged, empty, or with older data. */
 
-#include <signal.h>
 #include <sys/types.h>
 
 #include "tests/fault/family.h"

@@ -1,8 +1,6 @@
 /* Supervisors are killed or stopped while they work, or lose their agent while background processes
    are running. */
 
-#include <signal.h>
-
 #include "tests/fault/family.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"

@@ -1,9 +1,6 @@
 #include "tests/fault/trial.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/fault/checker.h"
 #include "tests/fault/reader.h"

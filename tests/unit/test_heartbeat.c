@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "agent/frontends/redis/heartbeat/heartbeat.h"
 #include "base/loop.h"
 #include "tests/support/fake_redis.h"

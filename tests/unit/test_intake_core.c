@@ -4,9 +4,6 @@
    INTAKE_SCHEDULE=<number> runs one, and INTAKE_TRACE=1 prints every event. */
 #include "agent/frontends/redis/intake/intake_core.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/memory.h"
 #include "tests/support/loop.h"
 #include "tests/test.h"

@@ -2,9 +2,6 @@
    real time; test_redis_frontend_time.c tests time limits. */
 #include "agent/frontends/redis/frontend.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include "agent/exit_code.h"
 #include "tests/support/gate.h"
 #include "tests/support/redis_frontend_owner.h"

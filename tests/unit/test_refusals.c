@@ -4,8 +4,6 @@
  * lost, nothing happens twice, and nothing is written that does not belong there. Where the refusal
  * ends the agent, the next one goes on.
  */
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "agent/exit_code.h"
 #include "tests/support/logged.h"
