@@ -47,6 +47,24 @@ JOB_TEST(a_command_gets_the_id_of_its_step) {
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", job_text(step, "stepId")));
 }
 
+JOB_TEST(a_step_cannot_override_its_id_and_tag) {
+  char id[128] = "", tag[128] = "";
+  unsigned job_hash, number;
+  unsigned long long start;
+  int pid;
+  cJSON *step = job_script(job, "env | grep ^SANDBOX_STEP_ | sort");
+  add_env(step, "SANDBOX_STEP_ID", "x");
+  add_env(step, "SANDBOX_STEP_TAG", "x");
+  const char *output = output_of(job, step);
+  assert_int_equal(sscanf(output, "SANDBOX_STEP_ID=%127s SANDBOX_STEP_TAG=%127s", id, tag), 2);
+  assert_string_equal(output,
+                      job_format(job, "SANDBOX_STEP_ID=%s\nSANDBOX_STEP_TAG=%s\n", id, tag));
+  assert_string_equal(id, job_text(step, "stepId"));
+  assert_int_equal(sscanf(tag, "%8x-%d-%llu-%u", &job_hash, &pid, &start, &number), 4);
+  assert_int_equal(pid, agent_process_pid(job->agent));
+  assert_int_equal(number, 1);
+}
+
 /* A directory, or a file that is not executable, does not end the search. */
 JOB_TEST(the_search_of_path_skips_files_that_cannot_run) {
   const char *first = job_path(job, "first");

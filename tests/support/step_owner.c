@@ -19,11 +19,6 @@ static struct step_owner *self_of(struct frontend *frontend) {
   return (struct step_owner *)frontend;
 }
 
-static void note(struct step_owner *self, const char *call) {
-  if (self->keeps_calls)
-    recorder_add(&self->calls, call);
-}
-
 static void keep_event(struct frontend *frontend, const struct execution *execution,
                        const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
@@ -33,19 +28,13 @@ static void keep_event(struct frontend *frontend, const struct execution *execut
   int n = snprintf(self->events + self->length, capacity, "%s%c%.*s\n", names[event->kind],
                    event->partial ? '+' : ' ', (int)event->line_length, event->line);
   assert_true(n > 0 && (size_t)n < capacity);
-  note(self, names[event->kind]);
   self->length += (size_t)n;
   self->event_count++;
   self->out_of_sequence += event->seq != (uint64_t)self->event_count;
-  snprintf(self->step_id, sizeof self->step_id, "%.*s", (int)event->step_id_length, event->step_id);
-  self->timestamps_back += strcmp(event->timestamp, self->timestamp) < 0;
-  strcpy(self->timestamp, event->timestamp);
 }
 
 static void flush(struct frontend *frontend) {
   struct step_owner *self = self_of(frontend);
-  note(self, "flush");
-  self->flushes++;
   self->flushed_events = self->event_count;
 }
 
@@ -56,20 +45,18 @@ static size_t capacity(const struct frontend *frontend) {
 
 static void begin(struct frontend *frontend, struct execution *execution) {
   struct step_owner *self = self_of(frontend);
-  note(self, "begin");
   self->execution = execution;
   flush(frontend);
 }
 
 static void want(struct frontend *frontend, unsigned requests) {
-  struct step_owner *self = self_of(frontend);
-  note(self, requests == 0 ? "want:0" : "want:1");
+  (void)frontend;
   assert_in_range(requests, 0, 1);
-  self->wanted += requests;
 }
 
 static void activity(struct frontend *frontend, unsigned running) {
-  note(self_of(frontend), running > 0 ? "running:1" : "running:0");
+  (void)frontend;
+  (void)running;
 }
 
 static void result(struct frontend *frontend, const struct execution *execution,
@@ -79,7 +66,6 @@ static void result(struct frontend *frontend, const struct execution *execution,
   execution_step_end(execution, end, &answer);
   const struct step_result *result = &answer.result;
   keep_event(frontend, execution, &answer.completed);
-  note(self, "result");
   self->done++;
   self->result = *result;
   if (result->output_content != NULL)
@@ -91,22 +77,17 @@ static void result(struct frontend *frontend, const struct execution *execution,
 
 static void idle(struct frontend *frontend) {
   struct step_owner *self = self_of(frontend);
-  note(self, "idle");
   self->idle++;
   if (self->leaves_when_idle)
     engine_leave(frontend, AGENT_EXIT_IDLE, "the idle limit");
 }
 
 static void close_frontend(struct frontend *frontend, enum frontend_close how) {
-  static const char *const names[] = {"close:graceful", "close:fast", "close:immediate"};
   struct step_owner *self = self_of(frontend);
-  note(self, names[how]);
   self->close = how;
   self->closes++;
-  if (self->delivery == DELIVERS || self->delivery == LOSES || how == FRONTEND_CLOSE_IMMEDIATE)
-    engine_frontend_closed(
-        frontend,
-        self->delivery == DELIVERS || self->delivery == DELIVERS_AT_LAST ? 0 : AGENT_EXIT_ERROR);
+  if (self->delivery == DELIVERS || how == FRONTEND_CLOSE_IMMEDIATE)
+    engine_frontend_closed(frontend, self->delivery == HOLDS ? AGENT_EXIT_ERROR : 0);
 }
 
 static void dump(const struct frontend *frontend) {
@@ -141,7 +122,6 @@ static void make_engine(struct step_owner *self) {
                      .stdin_fd = self->loop.stdin_fd},
       .signal_fd = -1,
       .idle_limit_ms = self->idle_limit_ms,
-      .drain_ms = self->drain_ms,
       .line_bytes = STEP_OWNER_LINE_BYTES,
       .job_id = "pipe-42",
       .kind = {.environment = self->loop.environment,
@@ -181,18 +161,6 @@ void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds) {
   make_engine(self);
 }
 
-void step_owner_drain(struct step_owner *self, int64_t milliseconds) {
-  engine_free(self->engine);
-  self->drain_ms = milliseconds;
-  make_engine(self);
-}
-
-void step_owner_free_execution(struct step_owner *self) {
-  engine_free(self->engine);
-  self->execution = NULL;
-  make_engine(self);
-}
-
 bool step_owner_is_stalled(void *owner) {
   const struct step_owner *self = owner;
   return self->execution != NULL && execution_is_stalled(self->execution);
@@ -217,7 +185,7 @@ void step_owner_make(struct step_owner *self, const char *json) {
   self->output_content = self->error_message = NULL;
   self->events[0] = '\0';
   self->length = 0;
-  self->event_count = self->flushes = self->flushed_events = self->done = 0;
+  self->event_count = self->flushed_events = self->done = 0;
   self->out_of_sequence = 0;
   engine_submit(&self->frontend, &request);
   assert_non_null(self->execution);
@@ -226,7 +194,7 @@ void step_owner_make(struct step_owner *self, const char *json) {
   assert_int_equal(self->done, 0);
 }
 
-void step_owner_start(struct step_owner *self, const char *json) {
+static void start(struct step_owner *self, const char *json) {
   step_owner_make(self, json);
   engine_start(self->execution);
   assert_int_equal(self->done, 0);
@@ -251,7 +219,7 @@ void step_owner_start_script(struct step_owner *self, const char *script,
                              unsigned timeout_seconds) {
   char json[2048];
   write_script(self, script, timeout_seconds, json);
-  step_owner_start(self, json);
+  start(self, json);
 }
 
 void step_owner_wait(struct step_owner *self) {

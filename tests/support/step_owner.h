@@ -7,7 +7,6 @@
 #include "agent/engine/engine.h"
 #include "agent/engine/execution.h"
 #include "tests/support/loop.h"
-#include "tests/support/recorder.h"
 
 /* A longer line is split. */
 enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
@@ -24,27 +23,19 @@ struct step_owner {
   const struct step_kind *const *kinds; /* NULL: the agent's */
   supervisor_work *work;
   int64_t idle_limit_ms; /* 0: no limit */
-  int64_t drain_ms;
-  unsigned wanted;
-  int idle; /* calls */
+  int idle;              /* calls */
   int closes;
   enum frontend_close close; /* of the last call */
-  bool keeps_calls;          /* records the calls of the engine in `calls` */
-  struct recorder calls;
-  bool leaves_when_idle; /* idle() ends the program */
+  bool leaves_when_idle;     /* idle() ends the program */
   /* How close() answers. The first two answer only to FRONTEND_CLOSE_IMMEDIATE. */
-  enum { HOLDS, DELIVERS_AT_LAST, DELIVERS, LOSES } delivery;
+  enum { HOLDS, DELIVERS_AT_LAST, DELIVERS } delivery;
   bool full;
   size_t capacity;      /* in bytes; 0: unlimited */
   char events[1 << 20]; /* a line each: kind, a space (a + if it is partial), text */
   size_t length;
   int event_count;
   int out_of_sequence; /* events with a wrong seq */
-  int flushes;
-  int flushed_events; /* events before the last flush */
-  char step_id[64];   /* of the last event, as it goes into JSON */
-  char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
-  int timestamps_back; /* events that are older than the one before */
+  int flushed_events;  /* events before the last flush */
   int done;
   struct step_result result;
   char *output_content; /* NULL: none */
@@ -64,20 +55,14 @@ void step_owner_make(struct step_owner *self, const char *json);
 void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,
                           supervisor_work *known_work);
 
-/* Make a new engine with this idle limit or drain time. */
+/* Makes a new engine with this idle limit. */
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);
-void step_owner_drain(struct step_owner *self, int64_t milliseconds);
 
 /* Whether the step is over and waits for capacity; for loop_until. */
 bool step_owner_is_stalled(void *owner);
 
-/* Frees the engine with its execution, and makes a new one. */
-void step_owner_free_execution(struct step_owner *self);
-
-/* Submits and starts a step. */
-void step_owner_start(struct step_owner *self, const char *json);
-
-/* The same for `sh -c script`. The script contains no double quote and no backslash. */
+/* The same for `sh -c script`, and starts it. The script contains no double quote and no
+   backslash. */
 void step_owner_make_script(struct step_owner *self, const char *script);
 void step_owner_start_script(struct step_owner *self, const char *script, unsigned timeout_seconds);
 

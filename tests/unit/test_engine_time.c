@@ -71,18 +71,6 @@ ENGINE_TEST(a_frontend_that_waits_on_may_be_asked_sooner) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(a_request_without_an_execution_restarts_the_idle_time) {
-  engine_touch(&owner->frontend);
-  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_touch(&owner->frontend);
-  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  engine_touch(&owner->frontend); /* the question is withdrawn */
-  int64_t begin_ms = virtual_time_ms;
-  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_wait_on(&owner->frontend, 0); /* too late to count */
-  expect_idle_after(owner, begin_ms, LIMIT_MS);
-}
-
 /* Idle time runs until the step executes, which may be never without a server. */
 ENGINE_TEST(a_step_restarts_the_idle_time_and_its_start_ends_it) {
   engine_touch(&owner->frontend);
@@ -95,16 +83,6 @@ ENGINE_TEST(a_step_restarts_the_idle_time_and_its_start_ends_it) {
   virtual_time_pass(&owner->loop, LIMIT_MS / 4);
   assert_int_equal(owner->idle, 1);
   expect_idle_after(owner, virtual_time_ms - 3 * LIMIT_MS / 4, LIMIT_MS);
-}
-
-ENGINE_TEST(a_submit_withdraws_the_question) {
-  engine_touch(&owner->frontend);
-  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  step_owner_make_script(owner, "exec sleep 4022");
-  int64_t begin_ms = virtual_time_ms;
-  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_wait_on(&owner->frontend, 0); /* answers the withdrawn question */
-  expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
 ENGINE_TEST(idle_time_does_not_run_during_a_step) {
@@ -126,23 +104,6 @@ ENGINE_TEST(idle_time_runs_while_a_step_waits_for_capacity) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(without_a_limit_the_frontend_is_not_asked) {
-  step_owner_limit_idle_time(owner, 0);
-  engine_touch(&owner->frontend);
-  virtual_time_pass(&owner->loop, 10 * LIMIT_MS);
-  assert_int_equal(owner->idle, 0);
-}
-
-ENGINE_TEST(the_frontend_is_not_asked_during_the_end) {
-  engine_touch(&owner->frontend);
-  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
-  engine_touch(&owner->frontend);
-  virtual_time_pass(&owner->loop, LIMIT_MS * 3 / 4);
-  assert_int_equal(owner->idle, 0);
-  assert_int_equal(owner->closes, 1);
-}
-
 /* --- how long the end may take ---------------------------------------------------------------- */
 
 static void expect_closed_now_after(struct step_owner *owner, int64_t begin_ms,
@@ -162,14 +123,6 @@ ENGINE_TEST(a_frontend_that_does_not_close_has_until_the_idle_limit) {
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_ERROR);
 }
 
-ENGINE_TEST(a_late_delivery_is_no_error) {
-  int64_t begin_ms = virtual_time_ms;
-  owner->delivery = DELIVERS_AT_LAST;
-  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
-  expect_closed_now_after(owner, begin_ms, LIMIT_MS);
-  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SHUTDOWN);
-}
-
 ENGINE_TEST(a_signal_has_a_deadline) {
   step_owner_limit_idle_time(owner, 0);
   int64_t begin_ms = virtual_time_ms;
@@ -177,18 +130,6 @@ ENGINE_TEST(a_signal_has_a_deadline) {
   engine_signal(owner->engine, SIGINT);
   expect_closed_now_after(owner, begin_ms, ENGINE_DEADLINE_MS);
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGINT);
-}
-
-ENGINE_TEST(a_signal_during_the_end_has_a_deadline_too) {
-  step_owner_limit_idle_time(owner, 0);
-  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
-  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  assert_int_equal(owner->close, FRONTEND_CLOSE_GRACEFUL);
-  int64_t begin_ms = virtual_time_ms;
-  engine_signal(owner->engine, SIGTERM);
-  assert_int_equal(owner->close, FRONTEND_CLOSE_FAST);
-  expect_closed_now_after(owner, begin_ms, ENGINE_DEADLINE_MS);
-  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
 /* Checks the grace from below only, because the machine may be busy. */
