@@ -5,109 +5,182 @@
 #include "agent/process/process.h"
 #include "agent/process/supervisor_message.h"
 #include "tests/support/gate.h"
+#include "tests/support/loop.h"
 #include "tests/support/proc.h"
-#include "tests/support/process_owner.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Allows one more descriptor at a time until the process can be made; no failure leaks one. */
-PROCESS_TEST(too_few_descriptors_are_an_error_that_names_the_limit) {
-  char *argv[] = {"true", NULL};
-  char *envp[] = {"PATH=/usr/bin:/bin", NULL};
-  const struct process_spec spec = {.exec = {.argv = argv, .envp = envp}, .timeout_seconds = 60};
-  static const struct process_handler handler = {0};
-  int descriptors = proc_fd_count(getpid());
-  int next = dup(STDIN_FILENO);
-  close(next);
-  struct rlimit usual;
-  assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
-  int failures = 0;
-  for (;; failures++) {
-    struct rlimit few = {.rlim_cur = (rlim_t)(next + failures), .rlim_max = usual.rlim_max};
-    struct error error = {.text = ""};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    struct process *process = process_new(&owner->context, &spec, false, &handler, owner, &error);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
-    if (process != NULL) {
-      process_free(process);
-      break;
-    }
-    assert_non_null(strstr(error.text, ": the open-file limit of "));
-    assert_int_equal(proc_fd_count(getpid()), descriptors);
-  }
-  assert_true(failures >= 4); /* two pipes */
+enum { DRAIN_MS = 1500, READ_SIZE = 65536 };
+
+/* The owner of a process in a test: starts `sh -c script`, reads its output and records its
+   outcome. The script has a directory of its own in $D. */
+struct process_owner {
+  struct loop loop;
+  struct process_context context;
+  int oom_score_fd;        /* of this process */
+  struct process *process; /* NULL: none */
+  char script[1024];
+  char *argv[4];           /* of the script */
+  char output[2][1 << 19]; /* texts, by stream */
+  size_t length[2];
+  int ended; /* calls */
+  struct process_outcome outcome;
+};
+
+static void on_readable(void *owner, enum process_stream stream) {
+  struct process_owner *self = owner;
+  size_t capacity = sizeof self->output[stream] - 1 - self->length[stream];
+  assert_true(capacity > READ_SIZE);
+  ssize_t n =
+      process_read(self->process, stream, self->output[stream] + self->length[stream], READ_SIZE);
+  if (n > 0)
+    self->length[stream] += (size_t)n;
+  self->output[stream][self->length[stream]] = '\0';
 }
 
-static bool both_streams_ended(void *context) {
-  const struct process_owner *owner = context;
-  return owner->end_of_file[PROCESS_STDOUT] == 1 && owner->end_of_file[PROCESS_STDERR] == 1;
+static void on_ended(void *owner, const struct process_outcome *outcome) {
+  struct process_owner *self = owner;
+  self->ended++;
+  self->outcome = *outcome;
 }
 
-PROCESS_TEST(end_of_file_may_come_before_the_exit) {
-  process_owner_start(owner, "echo out; exec >&- 2>&-; " GATE("$D/go") "exit 4");
-  assert_true(loop_until(&owner->loop, both_streams_ended, owner));
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->ended, 0);
-  char byte;
-  assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), 0);
-  loop_open_gate(&owner->loop, "go");
-  process_owner_exits(owner, 4);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
+static void reap_all(void *owner) {
+  struct process_owner *self = owner;
+  bool has_died;
+  (void)supervisors_reap(self->context.supervisors, &has_died);
 }
 
-PROCESS_TEST(the_exit_may_come_before_end_of_file) {
-  process_owner_start(owner, "(" GATE("$D/go") "echo late) & echo first; exit 5");
-  process_owner_reap(owner);
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->ended, 0);
-  loop_open_gate(&owner->loop, "go");
-  process_owner_exits(owner, 5);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "first\nlate\n");
-  assert_int_equal(owner->outcome.holder.pid, 0);
+static void make_supervisors(struct process_owner *self) {
+  struct supervisor_options options = {.stdin_fd = self->context.stdin_fd,
+                                       .oom_score_fd = self->oom_score_fd};
+  getrlimit(RLIMIT_NOFILE, &options.commands.open_files);
+  self->context.supervisors = supervisors_new(self->loop.base, &options);
 }
 
-PROCESS_TEST(while_paused_nothing_is_readable) {
-  process_owner_start(owner, "echo out; echo err >&2; exit 3");
-  process_pause(owner->process, true);
-  process_owner_reap(owner);
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
-  assert_int_equal(owner->ended, 0);
-  process_pause(owner->process, false);
-  process_owner_exits(owner, 3);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
-  assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
+static int set_up(void **state) {
+  struct process_owner *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  loop_init(&self->loop);
+  self->loop.reap = reap_all;
+  self->loop.owner = self;
+  self->context.base = self->loop.base;
+  self->context.grace_ms = 10000;
+  self->context.drain_ms = DRAIN_MS;
+  self->context.stdin_fd = self->loop.stdin_fd;
+  self->oom_score_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+  assert_true(self->oom_score_fd > 0);
+  make_supervisors(self);
+  *state = self;
+  return 0;
 }
 
-PROCESS_TEST(while_paused_the_command_waits) {
-  process_owner_start(owner, "touch $D/begun; yes | head -c 400000; touch $D/written");
-  process_pause(owner->process, true);
-  loop_await_file(&owner->loop, "begun");
-  loop_settle(&owner->loop);
-  assert_false(directory_has(&owner->loop.directory, "written"));
-  process_pause(owner->process, false);
-  process_owner_wait(owner);
-  assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
-  assert_true(directory_has(&owner->loop.directory, "written"));
+static void free_process(struct process_owner *self) {
+  process_free(self->process);
+  self->process = NULL;
 }
+
+static int tear_down(void **state) {
+  struct process_owner *self = *state;
+  if (self->process != NULL)
+    free_process(self);
+  supervisors_free(self->context.supervisors);
+  close(self->oom_score_fd);
+  loop_release(&self->loop);
+  free(self);
+  return 0;
+}
+
+static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
+
+static void start_argv(struct process_owner *self, char *const *argv) {
+  struct process_spec spec = {.exec = {.argv = argv, .envp = self->loop.environment},
+                              .timeout_seconds = 600};
+  struct error error;
+  memset(self->length, 0, sizeof self->length);
+  self->output[0][0] = self->output[1][0] = '\0';
+  self->ended = 0;
+  self->process = process_new(&self->context, &spec, false, &handler, self, &error);
+  assert_non_null(self->process);
+  assert_int_equal(self->ended, 0);
+}
+
+static char *const *make_script(struct process_owner *self, const char *script) {
+  static char shell[] = "sh";
+  static char option[] = "-c";
+  snprintf(self->script, sizeof self->script, "%s", script);
+  self->argv[0] = shell;
+  self->argv[1] = option;
+  self->argv[2] = self->script;
+  return self->argv;
+}
+
+static void start(struct process_owner *self, const char *script) {
+  start_argv(self, make_script(self, script));
+}
+
+static bool is_gone(void *context) {
+  return kill(*(pid_t *)context, 0) != 0;
+}
+
+static void reap(struct process_owner *self) {
+  pid_t pid = process_pid(self->process);
+  while (pid == 0)
+    pid = process_pid(self->process);
+  assert_true(loop_until(&self->loop, is_gone, &pid));
+}
+
+static void await_end(struct process_owner *self) {
+  assert_true(loop_until(&self->loop, loop_is_counted, &self->ended));
+  loop_settle(&self->loop);
+  assert_int_equal(self->ended, 1);
+  free_process(self);
+}
+
+static void ends(struct process_owner *self, enum process_end end) {
+  await_end(self);
+  assert_int_equal(self->outcome.end, end);
+}
+
+static void exits(struct process_owner *self, int exit_code) {
+  ends(self, PROCESS_EXITED);
+  assert_true(WIFEXITED(self->outcome.status));
+  assert_int_equal(WEXITSTATUS(self->outcome.status), exit_code);
+}
+
+struct expectation {
+  const struct process_owner *owner;
+  const char *text;
+};
+
+static bool is_met(void *context) {
+  const struct expectation *expected = context;
+  return strcmp(expected->owner->output[PROCESS_STDOUT], expected->text) == 0;
+}
+
+static void expect(struct process_owner *self, const char *text) {
+  struct expectation expected = {.owner = self, .text = text};
+  if (!loop_until(&self->loop, is_met, &expected))
+    assert_string_equal(self->output[PROCESS_STDOUT], text);
+}
+
+#define PROCESS_TEST(NAME) TEST_WITH(struct process_owner *owner, NAME, set_up, tear_down)
 
 static bool drain_is_over(void *since_ms) {
-  return wait_now_ms() - *(const int64_t *)since_ms > PROCESS_OWNER_DRAIN_MS + 100;
+  return wait_now_ms() - *(const int64_t *)since_ms > DRAIN_MS + 100;
 }
 
 /* The drain ends while the owner reads nothing: later output is not read. */
 PROCESS_TEST(output_that_is_in_a_held_pipe_when_the_drain_ends_is_read) {
-  process_owner_start(owner,
-                      "(" GATE("$D/go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
+  start(owner, "(" GATE("$D/go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
   process_pause(owner->process, true);
-  process_owner_reap(owner);
+  reap(owner);
   int64_t reaped_ms = wait_now_ms();
   assert_true(loop_until(&owner->loop, drain_is_over, &reaped_ms));
   assert_int_equal(owner->ended, 0); /* "hi" is not read yet */
   loop_open_gate(&owner->loop, "go");
   loop_await_file(&owner->loop, "alive");
   process_pause(owner->process, false);
-  process_owner_wait(owner);
+  await_end(owner);
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
   assert_true(owner->outcome.holder.pid > 0);
   assert_true(proc_wait_for("sleep 3001", WAIT_BOUND_MS) > 0);
@@ -137,54 +210,17 @@ static pid_t freeze_supervisor(pid_t supervisor) {
 }
 
 PROCESS_TEST(survivors_are_unknown_if_the_supervisor_does_not_answer) {
-  process_owner_start(owner, "sleep 3011 & echo hi");
-  process_owner_reap(owner);
+  start(owner, "sleep 3011 & echo hi");
+  reap(owner);
   loop_settle(&owner->loop);
   pid_t supervisor = proc_child_of(getpid(), 0);
   pid_t tracer = freeze_supervisor(supervisor);
-  process_owner_exits(owner, 0);
+  exits(owner, 0);
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
   assert_int_equal(owner->outcome.survivors, -1);
   assert_int_equal(owner->outcome.usage.processes, -1);
   assert_int_equal(owner->outcome.holder.pid, 0);
   assert_int_equal(kill(tracer, SIGKILL), 0);
-}
-
-/* The parent of the zombie does not reap it. */
-PROCESS_TEST(survivors_are_counted_without_zombies) {
-  process_owner_start(owner,
-                      "(sh -c 'sleep 0 & echo $! >$D/pid; exec sleep 3012' >$D/x 2>&1 &);"
-                      "until [ -s $D/pid ]; do :; done;"
-                      "until grep -q '^State:.Z' /proc/$(cat $D/pid)/status; do :; done; echo hi");
-  process_owner_exits(owner, 0);
-  assert_int_equal(owner->outcome.survivors, 1);
-  assert_int_equal(owner->outcome.holder.pid, 0);
-}
-
-/* On a busy machine an answer may be late, and a new process may have no page yet. */
-static bool has_memory(void *context) {
-  const struct process_owner *owner = context;
-  int64_t bytes;
-  return supervisors_count(owner->context.supervisors) &&
-         supervisors_largest_left(owner->context.supervisors, &bytes) != NULL && bytes > 0;
-}
-
-static bool is_idle(void *context) {
-  const struct process_owner *owner = context;
-  return !supervisors_are_busy(owner->context.supervisors);
-}
-
-/* The last answer of the supervisor is out of date. */
-PROCESS_TEST(background_processes_that_are_gone_use_no_memory) {
-  struct supervisors *supervisors = owner->context.supervisors;
-  int64_t bytes;
-  process_owner_start(owner, "exec >&- 2>&-; sleep 3013 &");
-  process_owner_exits(owner, 0);
-  assert_true(loop_until(&owner->loop, has_memory, owner));
-  assert_int_equal(kill(proc_wait_for("sleep 3013", WAIT_BOUND_MS), SIGKILL), 0);
-  assert_true(loop_until(&owner->loop, is_idle, owner));
-  assert_null(supervisors_largest_left(supervisors, &bytes));
-  assert_int_equal(bytes, 0);
 }
 
 struct reporter {
@@ -203,10 +239,10 @@ PROCESS_TEST(a_report_counts_if_its_supervisor_dies_after_it) {
   char file[512];
   bool has_died;
   snprintf(file, sizeof file, "%s/done", owner->loop.directory.path);
-  process_owner_start(owner, "exit 0");
-  process_owner_exits(owner, 0);
+  start(owner, "exit 0");
+  exits(owner, 0);
   struct reporter reporter = {.pid = proc_child_of(getpid(), 0), .file = file};
-  process_owner_start(owner, ": >$D/done");
+  start(owner, ": >$D/done");
   assert_true(wait_until(has_reported, &reporter, WAIT_BOUND_MS));
   assert_int_equal(kill(reporter.pid, SIGKILL), 0);
   siginfo_t info;
@@ -214,13 +250,13 @@ PROCESS_TEST(a_report_counts_if_its_supervisor_dies_after_it) {
   (void)supervisors_reap(owner->context.supervisors, &has_died);
   assert_true(has_died);
   assert_false(supervisors_are_killing(owner->context.supervisors));
-  process_owner_exits(owner, 0);
+  exits(owner, 0);
   assert_int_equal(owner->outcome.usage.processes, 1);
 }
 
 static void says(struct process_owner *owner, const char *script, const char *expected) {
-  process_owner_start(owner, script);
-  process_owner_exits(owner, 0);
+  start(owner, script);
+  exits(owner, 0);
   assert_string_equal(owner->output[PROCESS_STDOUT], expected);
 }
 
@@ -228,15 +264,6 @@ static bool has_no_child(void *context) {
   (void)context;
   int zombies;
   return proc_child_count(getpid(), &zombies) == zombies;
-}
-
-PROCESS_TEST(a_command_has_a_clean_environment) {
-  says(owner, "cat; echo end", "end\n"); /* standard input is empty */
-  says(owner, "exec sed -n '/^SigBlk/p;/^SigCgt/p' /proc/self/status",
-       "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
-  says(owner, "exec ls /proc/self/fd", "0\n1\n2\n3\n"); /* 3 is the directory that ls reads */
-  says(owner, "set -- $(cat /proc/$$/stat); test $1 = $5 && test $1 = $6 && echo leads", "leads\n");
-  says(owner, "cat /proc/self/oom_score_adj", "1000\n");
 }
 
 /* It has a copy of the memory, which the agent may free. */
@@ -268,21 +295,12 @@ PROCESS_TEST(all_arguments_arrive_whatever_their_number) {
     for (int i = 0; i < count; i++)
       argv[4 + i] = i == 0 ? first : i == count - 1 ? last : none;
     argv[4 + count] = NULL;
-    process_owner_start_argv(owner, argv, NULL);
-    process_owner_exits(owner, 0);
+    start_argv(owner, argv);
+    exits(owner, 0);
     (void)snprintf(expected, sizeof expected, "%d first last\n", count);
     assert_string_equal(owner->output[PROCESS_STDOUT], expected);
   }
   free(argv);
-}
-
-PROCESS_TEST(a_stopped_supervisor_obeys_an_order) {
-  process_owner_start(owner, "kill -STOP $PPID; setsid sleep 3021 & echo ready; sleep 3022");
-  process_owner_expect(owner, "ready\n");
-  process_stop(owner->process, 100);
-  process_owner_ends(owner, PROCESS_STOPPED);
-  assert_int_equal(owner->outcome.survivors, 0);
-  assert_int_equal(proc_find("sleep 302"), 0);
 }
 
 /* --- process_stop ----------------------------------------------------------------------------- */
@@ -290,36 +308,16 @@ PROCESS_TEST(a_stopped_supervisor_obeys_an_order) {
 /* A grace that is longer than a test may take. */
 #define FOREVER_MS 3600000
 
-#define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
-
-PROCESS_TEST(a_stop_may_precede_the_execution) {
-  for (int i = 0; i < 40; i++) {
-    process_owner_start(owner, "exec sleep 3114");
-    process_stop(owner->process, i % 2 == 0 ? FOREVER_MS : 0);
-    process_owner_wait(owner);
-    assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
-    assert_int_equal(owner->outcome.survivors, 0);
-  }
-}
-
-PROCESS_TEST(a_stop_after_the_deadline_keeps_the_outcome) {
-  owner->timeout_seconds = 1;
-  process_owner_start(owner, STUBBORN);
-  process_owner_expect(owner, "ready\nterm\n");
-  process_stop(owner->process, 0);
-  process_owner_ends(owner, PROCESS_TIMED_OUT);
-}
-
 PROCESS_TEST(a_stop_ends_the_wait_for_a_background_process) {
-  process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
-  process_owner_expect(owner, "hi\n");
-  process_owner_reap(owner);
+  start(owner, "sleep 3112 & echo hi; exit 2");
+  expect(owner, "hi\n");
+  reap(owner);
   int64_t start_ms = wait_now_ms();
   process_stop(owner->process, FOREVER_MS);
   assert_int_equal(owner->ended, 0); /* never from inside a call */
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_true(wait_now_ms() - start_ms < PROCESS_OWNER_DRAIN_MS);
+  await_end(owner);
+  assert_true(wait_now_ms() - start_ms < DRAIN_MS);
   assert_int_equal(owner->outcome.end, PROCESS_EXITED);
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 2);
   assert_true(proc_wait_for("sleep 3112", WAIT_BOUND_MS) > 0);
