@@ -1,4 +1,5 @@
 #include "agent/kinds/kind.h"
+#include "base/buffer.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/step.h"
@@ -368,6 +369,25 @@ TEST(an_id_may_be_long_but_not_too_long) {
   assert_int_equal(parse(&step, escaped, &error), -1);
   assert_string_equal(step.step_id, id);
   step_release(&step);
+}
+
+/* `part` is repeated in an unknown field. */
+static void expect_counted(const char *part, size_t count, const char *message) {
+  struct buffer text = {0};
+  buffer_add_string(&text, "{'stepId':'s','kind':'shutdown','x':[1");
+  for (size_t i = 0; i < count; i++)
+    buffer_add_string(&text, part);
+  if (part[1] != '[')
+    buffer_add_string(&text, "]}");
+  buffer_add(&text, "", 1);
+  assert_refused(text.bytes, text.length - 1, message, "s");
+  buffer_release(&text);
+}
+
+TEST(nesting_and_values_have_a_limit) {
+  expect_counted(",[1", 62, "payload: expected JSON, got what is broken or cut off near byte 223");
+  expect_counted(",[1", 63, "payload: expected at most 64 levels of nesting, got more at byte 225");
+  expect_counted(",1", 200000, "payload: expected at most 200000 values, got more");
 }
 
 /* A long name or kind is shortened, so that the message is complete. */
