@@ -21,8 +21,6 @@ struct fake_redis {
   struct event *incoming;
   int fd; /* -1: no connection */
   struct event *readable;
-  struct event *slow;
-  const char *slow_rest;
   redisReader *reader;
   const char *(*answer)(void *owner, const char *command);
   void *owner;
@@ -95,19 +93,6 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   event_add(self->readable, NULL);
 }
 
-static void on_slow(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct fake_redis *self = context;
-  char byte[2] = {*self->slow_rest++, '\0'};
-  fake_redis_send(self, byte);
-  const struct timeval next_turn = {.tv_usec = 100};
-  if (*self->slow_rest != '\0')
-    evtimer_add(self->slow, &next_turn);
-  else
-    self->slow_rest = NULL;
-}
-
 void fake_redis_accept(struct fake_redis *self) {
   const struct sockaddr *address =
       self->tcp ? (const struct sockaddr *)&self->address : (const struct sockaddr *)&self->path;
@@ -146,8 +131,6 @@ struct fake_redis *fake_redis_new(struct event_base *base, bool tcp) {
   assert_non_null(mkdtemp(self->directory));
   self->path.sun_family = AF_UNIX;
   snprintf(self->path.sun_path, sizeof self->path.sun_path, "%s/socket", self->directory);
-  self->slow = evtimer_new(base, on_slow, self);
-  assert_non_null(self->slow);
   fake_redis_accept(self);
   return self;
 }
@@ -157,7 +140,6 @@ void fake_redis_free(struct fake_redis *self) {
   if (self->listener >= 0)
     fake_redis_refuse(self);
   rmdir(self->directory);
-  event_free(self->slow);
   for (size_t i = 0; i < self->count; i++)
     free(self->commands[i]);
   free(self->commands);
@@ -199,11 +181,6 @@ void fake_redis_send(struct fake_redis *self, const char *bytes) {
       assert_true(errno == EPIPE || errno == ECONNRESET); /* the peer has closed */
       return;
     }
-}
-
-void fake_redis_send_slowly(struct fake_redis *self, const char *bytes) {
-  self->slow_rest = bytes;
-  event_active(self->slow, EV_TIMEOUT, 0);
 }
 
 void fake_redis_close_connection(struct fake_redis *self) {

@@ -41,9 +41,6 @@ bool fake_redis_is_connected(const struct fake_redis *self);
 
 void fake_redis_send(struct fake_redis *self, const char *bytes);
 
-/* Sends one byte in each turn of the loop. Does not copy the bytes. */
-void fake_redis_send_slowly(struct fake_redis *self, const char *bytes);
-
 void fake_redis_close_connection(struct fake_redis *self);
 
 #endif

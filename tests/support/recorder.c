@@ -11,16 +11,6 @@ void recorder_add(struct recorder *self, const char *word) {
   self->length += (size_t)length;
 }
 
-size_t recorder_count(const struct recorder *self, const char *word) {
-  size_t count = 0, length = strlen(word);
-  for (const char *text = self->text; *text != '\0';) {
-    size_t next = strcspn(text, " ");
-    count += next == length && strncmp(text, word, length) == 0;
-    text += next + (text[next] == ' ');
-  }
-  return count;
-}
-
 const char *recorder_text(const struct recorder *self) {
   return self->text;
 }
@@ -28,22 +18,6 @@ const char *recorder_text(const struct recorder *self) {
 void recorder_reset(struct recorder *self) {
   self->length = 0;
   self->text[0] = '\0';
-}
-
-struct awaited_word {
-  const struct recorder *recorder;
-  const char *word;
-  size_t count;
-};
-
-static bool was_added(void *context) {
-  const struct awaited_word *awaited = context;
-  return recorder_count(awaited->recorder, awaited->word) >= awaited->count;
-}
-
-bool recorder_await(struct loop *loop, const struct recorder *self, const char *word,
-                    size_t count) {
-  return loop_until(loop, was_added, &(struct awaited_word){self, word, count});
 }
 
 struct awaited_text {

@@ -1,7 +1,6 @@
 #ifndef TESTS_SUPPORT_RECORDER_H
 #define TESTS_SUPPORT_RECORDER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "tests/support/loop.h"
@@ -11,8 +10,7 @@
  *
  *   static void on_claimed(void *owner) { recorder_add(&self->recorder, "claimed"); }
  *   …
- *   assert_true(recorder_await(&loop, &recorder, "delivered", 2));
- *   assert_string_equal(recorder_text(&recorder), "claimed delivered forgotten delivered");
+ *   recorder_expect(&loop, &recorder, "claimed delivered forgotten delivered");
  *
  * Zeroed memory is an empty recorder; it owns nothing.
  */
@@ -24,16 +22,10 @@ struct recorder {
 /* Appends a word without spaces. A full recorder fails the test. */
 void recorder_add(struct recorder *self, const char *word);
 
-/* How often exactly this word was added. */
-size_t recorder_count(const struct recorder *self, const char *word);
-
 /* All words; valid until the next call. */
 const char *recorder_text(const struct recorder *self);
 
 void recorder_reset(struct recorder *self);
-
-/* Runs the loop until the word was added at least `count` times; returns false if it was not. */
-bool recorder_await(struct loop *loop, const struct recorder *self, const char *word, size_t count);
 
 /* Runs the loop until the text has this length, and then until nothing is left to do at once; fails
    unless it is this text. */

@@ -100,10 +100,6 @@ static size_t unlimited(void) {
   return SIZE_MAX;
 }
 
-static size_t five_thousand(void) {
-  return 5000;
-}
-
 static void make(struct owner *self, size_t (*largest_string)(void)) {
   static const struct redis_connection_handler handler = {.connected = on_connected,
                                                           .ready = on_ready,
@@ -147,16 +143,6 @@ static int set_up_ready(void **state) {
 
 /* --- the handshake ---------------------------------------------------------------------------- */
 
-STOPPED_TEST(a_handshake_may_be_more_than_the_socket_takes) {
-  enum { LONG = 2000000 };
-  static char password[LONG + 1];
-  memset(password, 'x', LONG);
-  owner->url.password = password;
-  becomes_ready(owner);
-  assert_int_equal(strlen(fake_redis_command(owner->server, 0)), strlen("AUTH ") + LONG);
-  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
-}
-
 /* Bytes that arrive do not move the deadline. */
 STOPPED_TEST(a_handshake_that_drips_is_late) {
   owner->handshake_answers[0] = "$100\r\n";
@@ -172,96 +158,9 @@ STOPPED_TEST(a_handshake_that_drips_is_late) {
   assert_int_equal(loop_logged(&owner->loop, "no answer in time"), 1);
 }
 
-STOPPED_TEST(at_startup_it_tries_again_and_again) {
-  fake_redis_refuse(owner->server);
-  int64_t start_ms = virtual_time_ms;
-  start(owner, unlimited);
-  expect(owner, "unreachable unreachable unreachable unreachable unreachable");
-  assert_true(virtual_time_ms - start_ms >=
-              REDIS_CONNECTION_FIRST_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
-  start_ms = virtual_time_ms;
-  expect(owner,
-         "unreachable unreachable unreachable unreachable unreachable unreachable unreachable");
-  assert_in_range(virtual_time_ms - start_ms, 2 * REDIS_CONNECTION_PAUSE_MAX_MS - 100,
-                  2 * REDIS_CONNECTION_PAUSE_MAX_MS + 100);
-}
-
 /* --- preparing ------------------------------------------------------------------------------- */
 
-static void prepare(struct owner *owner) {
-  make(owner, five_thousand);
-  redis_connection_prepare(owner->connection);
-}
-
-static void is_prepared(struct owner *owner) {
-  prepare(owner);
-  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
-  expect(owner, "connected");
-  assert_false(redis_connection_is_ready(owner->connection));
-}
-
-static void connects_again(struct owner *owner, int connections) {
-  recorder_reset(&owner->recorder);
-  assert_false(redis_connection_start(owner->connection));
-  expect(owner, "connected ready");
-  assert_int_equal(fake_redis_connections(owner->server), connections);
-}
-
-static void expect_silence(struct owner *owner, const char *transcript) {
-  expect(owner, transcript);
-  assert_int_equal(loop_logged(&owner->loop, "test"), 0);
-}
-
-STOPPED_TEST(what_is_prepared_is_ready_at_once) {
-  is_prepared(owner);
-  assert_true(redis_connection_start(owner->connection));
-  assert_true(redis_connection_is_ready(owner->connection));
-  expect(owner, "connected");
-  fake_redis_send(owner->server, "+hello\r\n");
-  expect(owner, "connected hello");
-  assert_int_equal(fake_redis_connections(owner->server), 1);
-}
-
-STOPPED_TEST(a_missing_server_is_not_reported_before_the_start) {
-  fake_redis_refuse(owner->server);
-  prepare(owner);
-  expect_silence(owner, "");
-  fake_redis_accept(owner->server);
-  loop_settle(&owner->loop);
-  assert_int_equal(fake_redis_connections(owner->server), 0); /* it was tried once */
-  connects_again(owner, 1);
-}
-
-TEST(a_rejection_is_not_reported_before_the_start, set_up, tear_down) {
-  static const char *const refusals[] = {"-NOAUTH no\r\n", "-LOADING not yet\r\n"};
-  for (size_t i = 0; i < 2; i++) {
-    struct owner *owner = *state;
-    owner->handshake_answers[0] = refusals[i];
-    prepare(owner);
-    LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
-    expect_silence(owner, "connected");
-    owner->handshake_answers[0] = "+OK\r\n";
-    connects_again(owner, 2);
-    tear_down(state);
-    set_up(state);
-  }
-}
-
 /* --- inside a reply --------------------------------------------------------------------------- */
-
-READY_TEST(the_owner_may_drop_it_in_a_reply) {
-  owner->drop_at = "two";
-  fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
-  expect(owner, "connected ready one two lost connected ready");
-}
-
-READY_TEST(the_owner_may_stop_it_in_a_reply) {
-  owner->stop_at = "two";
-  fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
-  LOOP_UNTIL(&owner->loop, !fake_redis_is_connected(owner->server));
-  expect(owner, "connected ready one two");
-  assert_int_equal(fake_redis_connections(owner->server), 1);
-}
 
 /* --- pauses, and what is logged --------------------------------------------------------------- */
 
@@ -332,18 +231,6 @@ READY_TEST(an_outage_ends_with_a_useful_reply) {
   redis_connection_mark_healthy(owner->connection);
   assert_int_equal(loop_logged(&owner->loop, "OOM no room"), 2);
   assert_int_equal(loop_logged(&owner->loop, "again after 0."), 1);
-}
-
-READY_TEST(an_error_that_lasts_is_logged_once) {
-  for (int times = 0; times < 4; times++) {
-    reconnects_on(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
-    virtual_time_ms += 100000;
-  }
-  assert_int_equal(loop_logged(&owner->loop, "refuses for now: OOM"), 1);
-  reconnects_on(owner, "MISCONF no disk"); /* another reason */
-  assert_int_equal(loop_logged(&owner->loop, "refuses for now"), 2);
-  redis_connection_mark_healthy(owner->connection);
-  assert_int_equal(loop_logged(&owner->loop, "again after 40"), 1);
 }
 
 READY_TEST(an_error_that_comes_and_goes_is_logged_every_minute) {

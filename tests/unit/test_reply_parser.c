@@ -1,12 +1,10 @@
 #include <assert.h>
-#include <hiredis/alloc.h>
-#include <malloc.h>
 
 #include "agent/frontends/redis/connection/reply_parser.h"
 #include "tests/test.h"
 
 /* Large enough for the pieces that are fed here. */
-enum { LARGEST = 80000, TOO_LARGE = LARGEST + 1 };
+enum { LARGEST = 80000 };
 
 static size_t largest(void) {
   return LARGEST;
@@ -14,10 +12,6 @@ static size_t largest(void) {
 
 static size_t least(void) {
   return REPLY_PARSER_BEGINNING;
-}
-
-static size_t unlimited(void) {
-  return SIZE_MAX;
 }
 
 /* The sizes of pieces that bytes come in. */
@@ -192,31 +186,6 @@ TRIAL_TEST(replies_come_whole_however_they_are_cut) {
   }
 }
 
-/* Also when a piece ends just after the length, or inside the line end. */
-TRIAL_TEST(its_beginning_is_kept_wherever_it_is_cut) {
-  add_string(trial, TOO_LARGE);
-  size_t head = strlen("$80001\r\n");
-  const size_t cuts[] = {1,
-                         head - 1,
-                         head,
-                         head + 1,
-                         head + REPLY_PARSER_BEGINNING - 1,
-                         head + REPLY_PARSER_BEGINNING,
-                         trial->length - 2,
-                         trial->length - 1};
-  for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-    trial->transcript[0] = '\0';
-    size_t middle = cuts[i] + (trial->length - cuts[i]) / 2;
-    const size_t ends[] = {cuts[i] < 65536 ? cuts[i] : 65536, cuts[i], middle, trial->length};
-    for (size_t at = 0, n = 0; n < 4; at = ends[n++]) {
-      reply_parser_feed(&trial->parser, trial->bytes + at, ends[n] - at);
-      assert_string_equal(trial->transcript, "");
-      take_all(trial);
-    }
-    assert_string_equal(trial->transcript, "too large: <4096 bytes> ");
-  }
-}
-
 static unsigned below(unsigned *seed, unsigned limit) {
   *seed = *seed * 1103515245U + 12345U;
   return (*seed >> 16) % limit;
@@ -280,149 +249,6 @@ TRIAL_TEST(random_replies_come_whole_however_they_are_cut) {
       feed(trial, 1 + below(&seed, (unsigned)trial->length + 10));
       assert_string_equal(trial->transcript, expected);
     }
-  }
-}
-
-/* Bytes that hiredis has allocated, by its own hooks. */
-static size_t held;
-
-/* With those of the reply under way. */
-static size_t held_by(const struct trial *trial) {
-  return held + arena_size(&trial->parser.arena);
-}
-
-static void *counted(void *memory) {
-  assert_non_null(memory);
-  held += malloc_usable_size(memory);
-  return memory;
-}
-
-static void count_free(void *memory) {
-  held -= memory != NULL ? malloc_usable_size(memory) : 0;
-  free(memory);
-}
-
-static void *count_malloc(size_t size) {
-  return counted(malloc(size));
-}
-
-static void *count_calloc(size_t count, size_t size) {
-  return counted(calloc(count, size));
-}
-
-static void *count_realloc(void *memory, size_t size) {
-  held -= memory != NULL ? malloc_usable_size(memory) : 0;
-  return counted(realloc(memory, size));
-}
-
-static char *count_strdup(const char *text) {
-  return counted(strdup(text));
-}
-
-static int set_up_counting(void **state) {
-  hiredisAllocFuncs functions = {.mallocFn = count_malloc,
-                                 .callocFn = count_calloc,
-                                 .reallocFn = count_realloc,
-                                 .strdupFn = count_strdup,
-                                 .freeFn = count_free};
-  (void)hiredisSetAllocators(&functions);
-  held = 0;
-  return set_up(state);
-}
-
-static int tear_down_counting(void **state) {
-  (void)tear_down(state);
-  hiredisResetAllocators();
-  assert_int_equal(held, 0);
-  return 0;
-}
-
-TEST_WITH(struct trial *trial, what_is_too_large_is_not_collected, set_up_counting,
-          tear_down_counting) {
-  static const char *const heads[] = {"$1000000000\r\n", "$9000000000000000000\r\n"};
-  char *piece = long_string(65536);
-  for (size_t i = 0; i < 2; i++) {
-    reply_parser_feed(&trial->parser, heads[i], strlen(heads[i]));
-    take_all(trial);
-    for (int turn = 0; turn < 32; turn++) {
-      reply_parser_feed(&trial->parser, piece, 65536);
-      take_all(trial);
-      assert_true(held_by(trial) < (size_t)16 * 1024);
-    }
-    assert_string_equal(trial->transcript, "");
-    reply_parser_release(&trial->parser);
-    reply_parser_init(&trial->parser, largest);
-  }
-  free(piece);
-}
-
-/* Each of its strings and lines is small; together they are as large as a reply may be, and
-   more. */
-TEST_WITH(struct trial *trial, a_reply_of_many_items_is_not_collected, set_up_counting,
-          tear_down_counting) {
-  static const struct {
-    const char *name, *transcript;
-    size_t length; /* of the strings; 0: lines */
-  } rows[] = {{"strings", "too large: <4096 bytes> on ", 60000},
-              {"short strings", "too large: <1000 bytes> on ", 1000},
-              {"lines", "too large:  on ", 0}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    print_message("%s\n", rows[i].name);
-    trial->transcript[0] = '\0';
-    trial->length = 0;
-    if (rows[i].length > 0) {
-      add_string(trial, rows[i].length);
-    } else {
-      char *text = long_string(1000);
-      add_text(trial, "-");
-      add_text(trial, text);
-      add_text(trial, "\r\n");
-      free(text);
-    }
-    reply_parser_feed(&trial->parser, "*1200\r\n", 7);
-    take_all(trial);
-    for (int n = 0; n < 1200; n++) {
-      reply_parser_feed(&trial->parser, trial->bytes, trial->length);
-      take_all(trial);
-      assert_true(held_by(trial) < (size_t)4 << 20);
-    }
-    reply_parser_feed(&trial->parser, "+on\r\n", 5);
-    take_all(trial);
-    assert_string_equal(trial->transcript, rows[i].transcript);
-  }
-}
-
-TEST_WITH(struct trial *trial, the_memory_of_a_large_reply_is_given_back, set_up_counting,
-          tear_down_counting) {
-  reply_parser_release(&trial->parser);
-  reply_parser_init(&trial->parser, unlimited);
-  size_t empty = held;
-  add_string(trial, 4000000);
-  size_t half = trial->length / 2;
-  reply_parser_feed(&trial->parser, trial->bytes, half);
-  take_all(trial);
-  assert_true(held >= half);
-  reply_parser_feed(&trial->parser, trial->bytes + half, trial->length - half);
-  take_all(trial);
-  assert_string_equal(trial->transcript, "<4000000 bytes> ");
-  assert_int_equal(held_by(trial), empty);
-  reply_parser_feed(&trial->parser, "+on\r\n", 5);
-  take_all(trial);
-  assert_string_equal(trial->transcript, "<4000000 bytes> on ");
-}
-
-/* Of many small replies that come at once no more is kept than hiredis needs for what is fed. */
-TEST_WITH(struct trial *trial, memory_of_small_replies_is_bounded, set_up_counting,
-          tear_down_counting) {
-  for (int i = 0; i < 5000; i++)
-    add_text(trial, "+QUEUED\r\n");
-  trial->parser.discard_values = true;
-  for (int times = 0; times < 10; times++) {
-    redisReply *reply;
-    reply_parser_feed(&trial->parser, trial->bytes, trial->length);
-    while (reply_parser_next(&trial->parser, &reply) == REPLY_PARSER_REPLY)
-      reply_parser_free(&trial->parser, reply);
-    assert_true(held_by(trial) < 3 * trial->length);
   }
 }
 
@@ -515,48 +341,4 @@ TRIAL_TEST(a_reply_of_resp3_is_refused) {
     add_text(trial, texts[i]);
     is_refused(trial, "one ", "RESP3");
   }
-}
-
-/* hiredis would keep all of it, waiting for the end of the first line. */
-TRIAL_TEST(a_line_feed_alone_ends_no_line) {
-  static const char *const texts[] = {"+\n",  "+status\n", "+\r\r\r \n",
-                                      ":1\n", "$1\na\n",   "*1\n:1\r\n"};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    trial->length = 0;
-    add_text(trial, "+one\r\n");
-    add_text(trial, texts[i]);
-    is_refused(trial, "one ", "does not end");
-  }
-}
-
-/* Errors, numbers, strings that are a reply and strings deeper in a reply are kept. */
-TRIAL_TEST(acknowledgements_can_be_discarded) {
-  add_text(trial, "+QUEUED\r\n*5\r\n$3\r\n1-1\r\n:1\r\n-ERR no\r\n$-1\r\n$3\r\n1-2\r\n"
-                  "-OOM no\r\n$3\r\nabc\r\n"
-                  "*1\r\n*2\r\n$3\r\n1-3\r\n*2\r\n$4\r\ndata\r\n$1\r\nx\r\n+OK\r\n");
-  trial->parser.discard_values = true;
-  expect(trial, " [null :1 -ERR no nil null ]-OOM no abc [[1-3 [data x ]]] ");
-}
-
-TRIAL_TEST(it_can_be_released_in_a_reply_and_twice) {
-  static const char *const texts[] = {"", "*2\r\n$3\r\nkey\r\n$9\r\n123", "$900000\r\n",
-                                      "*3\r\n$3\r\n1-1\r\n:1\r\n"};
-  for (size_t i = 0; i < 8; i++) {
-    if (i >= 4)
-      trial->parser.discard_values = true;
-    reply_parser_feed(&trial->parser, texts[i % 4], strlen(texts[i % 4]));
-    take_all(trial);
-    assert_string_equal(trial->transcript, "");
-    reply_parser_release(&trial->parser);
-    reply_parser_release(&trial->parser);
-    reply_parser_init(&trial->parser, largest);
-  }
-}
-
-TEST(the_library_has_a_name_and_a_version) {
-  char expected[64];
-  (void)snprintf(expected, sizeof expected, "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR,
-                 HIREDIS_PATCH);
-  assert_string_equal(reply_parser_library(), expected);
-  static_assert(HIREDIS_MAJOR > 1 || (HIREDIS_MAJOR == 1 && HIREDIS_MINOR >= 2), "new enough");
 }

@@ -1,4 +1,4 @@
-/* TLS between a transport and a real server, whose bytes are cut, delayed and damaged. */
+/* TLS between a transport and a real server, whose bytes are cut and delayed. */
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -7,20 +7,13 @@
 #include "agent/frontends/redis/connection/tls.h"
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
-
-enum {
-  LARGE = 1 << 20,
-  SILENCE_MS = 50 /* after a damaged length both sides wait, so the connection is closed */
-};
 
 /* How the server is dialed, and what happens to the bytes that it sends. */
 struct plan {
   const char *host; /* NULL: localhost */
   size_t chunk;     /* passed on at a time; 0: as they arrive */
   size_t cut;       /* bytes after which the connection ends; 0: it does not */
-  size_t damaged;   /* the number of the byte that is changed; 0: none */
 };
 
 struct scene {
@@ -134,8 +127,6 @@ static void pass_reply(struct scene *self) {
     close_far(self);
     return;
   }
-  for (ssize_t i = 0; i < length; i++)
-    bytes[i] ^= self->sent + (size_t)i + 1 == plan->damaged ? 0x10 : 0;
   if (length > 0) {
     assert_int_equal(send(self->near, bytes, (size_t)length, MSG_NOSIGNAL), length);
     self->sent += (size_t)length;
@@ -151,12 +142,7 @@ static void move(struct scene *self) {
     return;
   struct pollfd sides[2] = {{.fd = self->near, .events = POLLIN},
                             {.fd = self->far, .events = POLLIN}};
-  int ready = poll(sides, 2, self->plan.damaged > 0 ? SILENCE_MS : WAIT_BOUND_MS);
-  if (ready == 0 && self->plan.damaged > 0) {
-    close_far(self);
-    return;
-  }
-  assert_true(ready > 0);
+  assert_true(poll(sides, 2, WAIT_BOUND_MS) > 0);
   if (sides[0].revents != 0 && pass(self->near, self->far, bytes, sizeof bytes) == 0) {
     close_far(self);
     return;
@@ -243,15 +229,6 @@ static void cut_at_any_byte(struct scene *self) {
     assert_false(talks(self, &(struct plan){.cut = cut}));
 }
 
-/* The version in a record's header is ignored. */
-static void damage_at_any_byte(struct scene *self) {
-  assert_true(talks(self, &(struct plan){0}));
-  size_t total = self->sent, refused = 0, tried = 0;
-  for (size_t at = 1; at <= total; at = next(at, total), tried++)
-    refused += !talks(self, &(struct plan){.damaged = at, .cut = total});
-  assert_true(refused > tried * 9 / 10);
-}
-
 SCENE_TEST(bytes_may_come_one_by_one) {
   bytes_one_by_one(scene);
 }
@@ -266,85 +243,6 @@ SCENE_TEST(a_cut_at_any_byte_is_a_loss) {
 
 SCENE_TEST_1_2(a_cut_at_any_byte_is_a_loss_in_1_2) {
   cut_at_any_byte(scene);
-}
-
-SCENE_TEST(a_damaged_byte_is_never_read) {
-  damage_at_any_byte(scene);
-}
-
-SCENE_TEST_1_2(a_damaged_byte_is_never_read_in_1_2) {
-  damage_at_any_byte(scene);
-}
-
-/* The socket takes less than a record. */
-static void much_goes_through(struct scene *self) {
-  static const char head[] = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n";
-  char *command = malloc(sizeof head + LARGE + 2), answer[5];
-  assert_non_null(command);
-  size_t length = sizeof head - 1;
-  memcpy(command, head, length);
-  for (size_t i = 0; i < LARGE; i++)
-    command[length++] = (char)(i * 7 % 251);
-  memcpy(command + length, "\r\n", 2);
-  dial(self, &(struct plan){0});
-  assert_int_equal(shake_hands(self), 0);
-  assert_true(write_all(self, command, length + 2));
-  assert_int_equal(read_all(self, answer, sizeof answer), sizeof answer);
-  assert_memory_equal(answer, "+OK\r\n", sizeof answer);
-  redisContext *redis = redis_server_connect(self->server);
-  redisReply *reply = redisCommand(redis, "GET key");
-  assert_int_equal(reply->len, LARGE);
-  assert_memory_equal(reply->str, command + sizeof head - 1, LARGE);
-  freeReplyObject(reply);
-  redisFree(redis);
-  free(command);
-}
-
-/* Other events of the loop have their turn, however much a server sends. */
-static void a_turn_is_bounded(struct scene *self) {
-  static const char command[] = "GETRANGE key 0 -1\r\n";
-  enum { TURN = 80 * 1024 };
-  char *bytes = malloc(LARGE);
-  assert_non_null(bytes);
-  redisContext *redis = redis_server_connect(self->server);
-  freeReplyObject(redisCommand(redis, "SETRANGE key %d x", LARGE));
-  redisFree(redis);
-  dial(self, &(struct plan){0});
-  int large = LARGE;
-  assert_int_equal(setsockopt(self->near, SOL_SOCKET, SO_SNDBUF, &large, sizeof large), 0);
-  assert_int_equal(shake_hands(self), 0);
-  assert_true(write_all(self, command, sizeof command - 1));
-  move(self);
-  size_t most = 0;
-  for (size_t all = 0; all < LARGE;) {
-    struct pollfd capacity = {.fd = self->near, .events = POLLOUT};
-    while (self->sent < LARGE && poll(&capacity, 1, 0) == 1)
-      pass_reply(self); /* until the socket is full */
-    pass_reply(self);
-    size_t turn = 0;
-    for (ssize_t length; (length = self->transport->type->read(self->transport, bytes, LARGE)) > 0;)
-      turn += (size_t)length;
-    all += turn;
-    most = most > turn ? most : turn;
-  }
-  assert_in_range(most, TURN / 2, TURN);
-  free(bytes);
-}
-
-SCENE_TEST(a_turn_is_bounded_in_1_3) {
-  a_turn_is_bounded(scene);
-}
-
-SCENE_TEST_1_2(a_turn_is_bounded_in_1_2) {
-  a_turn_is_bounded(scene);
-}
-
-SCENE_TEST(bytes_that_the_socket_does_not_take_follow_later) {
-  much_goes_through(scene);
-}
-
-SCENE_TEST_1_2(bytes_that_the_socket_does_not_take_follow_later_in_1_2) {
-  much_goes_through(scene);
 }
 
 SCENE_TEST(an_end_without_close_notify_is_an_end) {
