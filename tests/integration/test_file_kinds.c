@@ -1,10 +1,7 @@
 /* The kinds of step that work on files: wire/PROTOCOL.md. */
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
@@ -160,6 +157,8 @@ JOB_TEST(reading_a_mebibyte_is_the_most) {
       {READ "'large','withLineNumbers':true", 1, NULL, "file exceeds 1 MB limit"},
       {READ "'large','withMediaType':true", 1, NULL, "file exceeds 1 MB limit"},
       {READ "'large','lineCount':1", 1, NULL, "the chosen lines exceed 1 MB"},
+      {EDIT "'large','edits':[{'oldString':'x','newString':'y'}]", 1, NULL,
+       "file exceeds 1 MB limit"},
       {READ "'fits','lineCount':1", 0, content, NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);

@@ -1,4 +1,3 @@
-#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -9,7 +8,6 @@
 #include "base/staged_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -92,33 +90,6 @@ TREE_TEST(an_open_file_keeps_the_old_content) {
   tree_expect(tree, "other", "old", 0644);
 }
 
-TREE_TEST(each_rejection_has_its_reason) {
-  static const struct {
-    const char *path;
-    const char *reason; /* the path follows */
-  } rows[] = {
-      {"directory", "is a directory, not a regular file: "},
-      {"directory/", "is a directory, not a regular file: "},
-      {".", "is a directory, not a regular file: "},
-      {"/", "is a directory, not a regular file: "},
-      {"fifo", "is a FIFO, not a regular file: "},
-      {"link", "is a FIFO, not a regular file: "},
-      {"/dev/null", "is a character device, not a regular file: "},
-      {"new/", "cannot write file (Is a directory): "},
-      {"new/..", "is a directory, not a regular file: "}, /* `new` is made */
-      {"", "cannot write file (No such file or directory): "},
-      {"link/below", "cannot write file (Not a directory): "},
-      {"link/a/b", "cannot write file (Not a directory): "},
-      {"round", "cannot write file (Too many levels of symbolic links): "},
-      {"lost/file", "cannot write file (No such file or directory): "}, /* as mkdir(1) -p */
-  };
-  tree_make(tree, "directory/ fifo| link>fifo round>round lost>nowhere");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    expect_rejected(tree, rows[i].path, formatted("%s%s", rows[i].reason, rows[i].path));
-  assert_int_equal(tree_count(tree, "."), 6);
-  assert_int_equal(tree_count(tree, "directory"), 0);
-}
-
 /* A link in /proc leads to an open file. Its text may be no path, or no longer that of the file. */
 TREE_TEST(links_in_proc_are_checked) {
   int ends[2];
@@ -136,54 +107,6 @@ TREE_TEST(links_in_proc_are_checked) {
   expect_rejected(tree, path, formatted("is a FIFO, not a regular file: %s", path));
   close(ends[0]);
   close(ends[1]);
-}
-
-static int add_word(void *context, struct buffer *text, struct error *error) {
-  const char *refused = context;
-  if (refused != NULL)
-    return error_set(error, "%s", refused);
-  buffer_add_string(text, " edited");
-  return 0;
-}
-
-static void expect_edit(const struct tree *tree, const char *name, const char *refused,
-                        const char *expected) {
-  struct error error = {.text = ""};
-  const struct atomic_file_edit edit = {add_word, (void *)(uintptr_t)refused};
-  int descriptors = proc_fd_count(getpid());
-  int result = atomic_file_edit(tree_path(tree, name), &edit, &error);
-  assert_string_equal(error.text, expected);
-  assert_int_equal(result, *expected == '\0' ? 0 : -1);
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
-}
-
-/* A file that cannot be read gives the errors of a read, and no directory is created. */
-TREE_TEST(a_text_is_edited_or_kept) {
-  static const struct {
-    const char *name, *reason; /* NULL if it is edited; otherwise the path follows */
-  } rows[] = {
-      {"file", NULL},
-      {"empty", NULL},
-      {"link", NULL},
-      {"none", "file not found: "},
-      {"new/none", "file not found: "},
-      {"directory", "is a directory, not a regular file: "},
-      {"large", "file exceeds 1 MB limit"},
-      {"binary", "binary or non-UTF-8 content not supported"},
-  };
-  tree_make(tree, "directory/ file=old empty link>file binary=\xFF large");
-  assert_int_equal(truncate(tree_path(tree, "large"), (off_t)2 << 20), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *reason = rows[i].reason != NULL ? rows[i].reason : "";
-    bool has_path = *reason != '\0' && reason[strlen(reason) - 1] == ' ';
-    expect_edit(tree, rows[i].name, NULL,
-                formatted("%s%s", reason, has_path ? tree_path(tree, rows[i].name) : ""));
-  }
-  tree_expect(tree, "file", "old edited edited", 0644);
-  tree_expect(tree, "empty", " edited", 0644);
-  expect_edit(tree, "file", "refused", "refused");
-  tree_expect(tree, "file", "old edited edited", 0644);
-  assert_int_equal(tree_count(tree, "."), 6);
 }
 
 /* --- writers who are not root: what they may not do, and whose the file is afterwards --------- */

@@ -5,9 +5,6 @@
 
 #include "agent/files/tree/listing.h"
 #include "agent/files/tree/walk.h"
-#include "base/utf8.h"
-#include "tests/support/changes.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -119,29 +116,6 @@ TREE_TEST(a_link_has_the_values_of_its_target) {
       strstr(json, quoted("/loop','size_bytes':4,'mtime':'1970-01-01T00:00:05.000+00:00'")));
   assert_non_null(
       strstr(json, quoted("/to-x','size_bytes':7,'mtime':'1970-01-01T00:00:06.000+00:00'")));
-}
-
-TREE_TEST(paths_are_absolute) {
-  static const struct {
-    const char *path;
-    const char *begin; /* @ is the tree */
-  } rows[] = {
-      {".", "@/a"},
-      {"a/..", "@/a/../a"},
-      {"./a/./b/.", "@/a/b/x"},
-      {"link", "@/link/x"},
-  };
-  tree_make(tree, "a/ a/b/ a/b/x link>a/b");
-  char *current = getcwd(NULL, 0);
-  assert_non_null(current);
-  assert_int_equal(fchdir(tree->fd), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *expected = formatted("%s%s", tree->path, rows[i].begin + 1);
-    const char *json = list(rows[i].path, (struct query){.max_depth = 1});
-    assert_string_equal(path_of(entries_of(json)->child), expected);
-  }
-  assert_int_equal(chdir(current), 0);
-  free(current);
 }
 
 /* Expects a cut list by name, in the form of `describe`. */
@@ -275,20 +249,4 @@ TREE_TEST(an_unreadable_directory_is_an_entry) {
   describe(text, sizeof text, tree, entries_of(json));
   assert_string_equal(text, "closed/ names-only/ names-only/d/ names-only/x open/ open/x:1");
   assert_non_null(strstr(json, quoted("/names-only/x','is_directory':false}")));
-}
-
-TREE_TEST(entries_that_vanish_meanwhile_are_no_error) {
-  tree_make(tree, "d/ stays=123");
-  pid_t changes = changes_start(tree);
-  for (int i = 0; i < 300; i++) {
-    struct query query = {.max_depth = 3, .order = (enum listing_order)(i % 3)};
-    const char *json = list(tree->path, query);
-    assert_non_null(strstr(json, quoted("/stays','size_bytes':3,")));
-    const cJSON *entries = entries_of(json);
-    const cJSON *entry;
-    cJSON_ArrayForEach(entry, entries) { /* none had vanished before it was looked at */
-      assert_non_null(cJSON_GetObjectItemCaseSensitive(entry, "mtime"));
-    }
-  }
-  changes_stop(changes);
 }

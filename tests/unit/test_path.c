@@ -1,5 +1,4 @@
 #include "agent/files/access/path.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -10,46 +9,6 @@ static void check(const char *path, const char *expected) {
   assert_string_equal(error.text, "none");
   assert_string_equal(full, expected);
   free(full);
-}
-
-TEST(an_absolute_path_is_cleaned_up) {
-  static const struct {
-    const char *path, *full;
-  } rows[] = {
-      {"/", "/"},
-      {"//", "/"},
-      {"/.", "/"},
-      {"/././/", "/"},
-      {"/a", "/a"},
-      {"/a/", "/a"},
-      {"//a///b//", "/a/b"},
-      {"/./a/./b/.", "/a/b"},
-      {"/..", "/.."},
-      {"/a/../b", "/a/../b"},
-      {"/a/..", "/a/.."},
-      {"/.a/b./...", "/.a/b./..."},
-      {"/a\n/\xFF \"", "/a\n/\xFF \""},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    check(rows[i].path, rows[i].full);
-}
-
-TREE_TEST(a_relative_path_begins_at_the_current_directory) {
-  static const struct {
-    const char *path, *rest;
-  } rows[] = {
-      {".", ""},     {"./", ""},        {"a", "/a"},   {"./a//b/.", "/a/b"},
-      {"..", "/.."}, {"../a", "/../a"}, {".a", "/.a"},
-  };
-  char *current = getcwd(NULL, 0);
-  assert_non_null(current);
-  assert_int_equal(fchdir(tree->fd), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *expected = formatted("%s%s", tree->path, rows[i].rest);
-    check(rows[i].path, expected);
-  }
-  assert_int_equal(chdir(current), 0);
-  free(current);
 }
 
 TREE_TEST(without_a_current_directory_it_is_an_error) {
@@ -64,38 +23,6 @@ TREE_TEST(without_a_current_directory_it_is_an_error) {
   assert_null(path_full("a", &error));
   assert_string_equal(error.text, "no current directory (No such file or directory) for: a");
   check("/a", "/a");
-  assert_int_equal(chdir(current), 0);
-  free(current);
-}
-
-/* Errors have the full path even if it is relative. */
-TREE_TEST(errors_name_the_full_path) {
-  static const struct {
-    const char *path, *shown; /* @ is the current directory */
-  } rows[] = {
-      {"src/None.cs", "@/src/None.cs"},
-      {"./a//b", "@/a/b"},
-      {".", "@"},
-      {"/a//b/", "/a//b/"},
-  };
-  struct error error;
-  char *current = getcwd(NULL, 0);
-  assert_non_null(current);
-  assert_int_equal(fchdir(tree->fd), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    bool is_below = rows[i].shown[0] == '@';
-    assert_int_equal(path_fail(&error, AT_FDCWD, rows[i].path, "no %s", "file"), -1);
-    assert_string_equal(error.text, formatted("no file: %s%s", is_below ? tree->path : "",
-                                              rows[i].shown + is_below));
-  }
-  assert_int_equal(path_fail(&error, tree->fd, "a", "no file"), -1);
-  assert_string_equal(error.text, "no file: a"); /* below another directory */
-  char name[300];
-  memset(name, 'x', sizeof name);
-  memcpy(name + sizeof name - 12, "/Program.cs", 12);
-  (void)path_fail(&error, AT_FDCWD, name, "no file");
-  assert_memory_equal(error.text, formatted("no file: %s/xxx", tree->path), strlen(tree->path));
-  assert_string_equal(error.text + strlen(error.text) - 14, "xxx/Program.cs");
   assert_int_equal(chdir(current), 0);
   free(current);
 }

@@ -1,16 +1,10 @@
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <uchar.h>
 
 #include <cjson/cJSON.h>
 
 #include "agent/files/grep/search.h"
-#include "agent/files/tree/walk.h"
-#include "tests/support/changes.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define LIMIT 1000
@@ -230,19 +224,6 @@ TREE_TEST(the_answer_has_a_size_limit) {
   buffer_release(&answer.content);
 }
 
-TREE_TEST(binary_and_large_files_are_skipped) {
-  static char large[SEARCH_FILE_MAX + 1];
-  memset(large, 'x', sizeof large);
-  memcpy(large, "yes\n", 4);
-  write_bytes(tree, "large", large, SEARCH_FILE_MAX);
-  write_bytes(tree, "larger", large, SEARCH_FILE_MAX + 1);
-  write_bytes(tree, "binary", "yes\n\0", 5);
-  write_bytes(tree, "binary2", "\0yes\n", 5);
-  tree_write(tree, "text", "yes\n", 0600);
-  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "large text ");
-  assert_string_equal(FOUND(tree, .pattern = "y.s", .output = SEARCH_COUNTS), "large=1 text=1 ");
-}
-
 TREE_TEST(long_lines_are_cut_by_characters) {
   static const struct {
     const char *character, *shown;
@@ -275,34 +256,6 @@ TREE_TEST(long_lines_are_cut_by_characters) {
     buffer_release(&shown);
     buffer_release(&text);
   }
-}
-
-/* A file that is named is searched, whatever it is. */
-TREE_TEST(a_named_file_is_always_searched) {
-  static char large[3 * SEARCH_FILE_MAX + 1];
-  memset(large, 'x', sizeof large);
-  memcpy(large, "yes\n", 4);
-  memcpy(large + sizeof large - 5, "\nyes", 4);
-  write_bytes(tree, "large", large, sizeof large - 1);
-  assert_string_equal(FOUND(tree, .path = "large", .pattern = "^yes$"), "large:1:yes large:3:yes ");
-  size_t page = (size_t)sysconf(_SC_PAGESIZE); /* the rest is read, too */
-  memcpy(large + 256 * page - 4, "\nyes", 4);
-  write_bytes(tree, "page", large, 256 * page);
-  assert_string_equal(FOUND(tree, .path = "page", .pattern = "^y"), "page:1:yes page:3:yes ");
-  write_bytes(tree, "nul", "a\0yes\nyes\0\n\0\nno\n", 16);
-  struct absolute answer = ask_path(tree_path(tree, "nul"), "yes|^.$", LIMIT);
-  assert_int_equal(answer.result, 0);
-  static const char rows[] =
-      "[{\"path\":\"nul\",\"line\":1,\"text\":\"a\\u0000yes\",\"kind\":\"match\"},"
-      "{\"path\":\"nul\",\"line\":2,\"text\":\"yes\\u0000\",\"kind\":\"match\"},"
-      "{\"path\":\"nul\",\"line\":3,\"text\":\"\\u0000\",\"kind\":\"match\"}]";
-  assert_int_equal(answer.content.length, sizeof rows - 1);
-  assert_memory_equal(answer.content.bytes, rows, sizeof rows - 1);
-  buffer_release(&answer.content);
-  tree_make(tree, ".x/ .x/bin/ .x/bin/.f=yes");
-  assert_string_equal(
-      FOUND(tree, .path = ".x/bin/.f", .pattern = "yes", .glob = "*.c", .respects_ignores = true),
-      ".f:1:yes ");
 }
 
 static void write_units(const struct tree *tree, const char *name, size_t units) {
@@ -343,22 +296,6 @@ TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   assert_int_equal(WEXITSTATUS(status), 1);
 }
 
-TREE_TEST(only_regular_files_are_opened) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", tree->path);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-  tree_make(tree, "fifo| a=yes d/ d/b=yes link>a loop>. d/up>../d self>self");
-  tree_make(tree, "con=yes nul=yes"); /* names of devices elsewhere */
-  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "a con d/b nul ");
-  check_refused(tree, "fifo", "is a FIFO, not a regular file: ");
-  check_refused(tree, "socket", "is a socket, not a regular file: ");
-  /* The root may be a link. */
-  assert_string_equal(FOUND(tree, .path = "link", .pattern = "yes"), "link:1:yes ");
-  assert_string_equal(FOUND(tree, .path = "d/up", .pattern = "yes"), "b:1:yes ");
-  close(fd);
-}
-
 TEST(files_outside_a_tree_are_searched) {
   static const struct {
     const char *path, *pattern;
@@ -382,41 +319,40 @@ TEST(files_outside_a_tree_are_searched) {
   }
 }
 
-TREE_TEST(unreadable_files_are_counted) {
-  static const struct {
-    const char *path, *reason;
-  } roots[] = {{"closed", "cannot read directory (Permission denied): "},
-               {"names-only", "cannot read directory (Permission denied): "},
-               {"secret", "cannot read file (Permission denied): "},
-               {"closed/x", "cannot read file (Permission denied): "},
-               {"nowhere", "path not found: "},
-               {"text/x", "path not found: "}};
-  tree_make(tree, "closed/ closed/x=yes text=yes names-only/ names-only/x=yes");
-  tree_write(tree, "secret", "yes", 0000);
-  tree_write(tree, ".ignore", "/closed\n", 0644);
-  assert_int_equal(fchmodat(tree->fd, "names-only", 0744, 0), 0);
-  assert_int_equal(fchmodat(tree->fd, "closed", 0000, 0), 0);
-  assert_int_equal(fchmod(tree->fd, 0755), 0);
-  assert_int_equal(seteuid(65534), 0); /* root may read everything */
-  for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
-    check_refused(tree, roots[i].path, roots[i].reason);
-  struct answer answer = ask(tree, (struct search){.pattern = "yes"});
-  assert_int_equal(answer.result, 0);
-  assert_string_equal(answer.text, "text:1:yes ");
-  assert_int_equal(answer.found.unread_directories, 1); /* the names in names-only are known */
-  assert_int_equal(answer.found.unread_files, 2);
-  assert_string_equal(answer.found.first_unread.text, tree_path(tree, "closed"));
-  /* Files that the search skips do not count. */
-  answer = ask(tree, (struct search){.pattern = "yes", .glob = "tex*"});
-  assert_int_equal(answer.found.unread_directories, 1);
-  assert_int_equal(answer.found.unread_files, 0);
-  struct search search = {
-      .pattern = "yes", .respects_ignores = true, .repository = tree->path, .glob = "!secret"};
-  answer = ask(tree, search);
-  assert_int_equal(seteuid(0), 0);
-  assert_int_equal(answer.found.unread_directories, 0);
-  assert_int_equal(answer.found.unread_files, 1);
-  assert_string_equal(answer.found.first_unread.text, tree_path(tree, "names-only/x"));
+static void change(int directory) {
+  char name[16];
+  for (int i = 0; i < 50; i++) {
+    (void)snprintf(name, sizeof name, "d/%d", i);
+    (void)mkdirat(directory, name, 0700);
+    (void)unlinkat(directory, name, AT_REMOVEDIR);
+    (void)symlinkat("..", directory, name);
+    (void)unlinkat(directory, name, 0);
+    (void)mknodat(directory, name, S_IFREG | 0600, 0);
+  }
+  (void)renameat(directory, "d", directory, "e");
+  (void)renameat(directory, "e", directory, "d");
+  for (int i = 0; i < 50; i++) {
+    (void)snprintf(name, sizeof name, "d/%d", i);
+    (void)unlinkat(directory, name, 0);
+  }
+}
+
+/* Starts a process that changes the existing directory `d` of the tree and its content as fast as
+   it can. It ends with the test. */
+static pid_t changes_start(const struct tree *tree) {
+  pid_t parent = getpid();
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child > 0)
+    return child;
+  while (getppid() == parent)
+    change(tree->fd);
+  _exit(0);
+}
+
+static void changes_stop(pid_t changes) {
+  assert_int_equal(kill(changes, SIGKILL), 0);
+  assert_int_equal(waitpid(changes, NULL, 0), changes);
 }
 
 /* Another process creates and removes files and directories, which is no error. */

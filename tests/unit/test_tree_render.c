@@ -1,10 +1,7 @@
 #include <limits.h>
 
 #include "agent/files/tree/tree_render.h"
-#include "agent/files/tree/walk.h"
 #include "base/utf8.h"
-#include "tests/support/changes.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
