@@ -1,6 +1,5 @@
 #include "agent/frontends/call_ids.h"
 
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 static struct json_member member(const char *id) {
@@ -68,33 +67,3 @@ TEST(ids_are_equal_if_their_values_are) {
 }
 
 enum { CALLS = 5000 };
-
-/* More calls than chains, in any order. */
-TEST(each_call_is_found_until_it_is_removed) {
-  static struct call_ids ids;
-  static struct call_id calls[CALLS];
-  for (int i = 0; i < CALLS; i++)
-    call_ids_add(&ids, &calls[i], member(formatted("'c%d'", i)), &calls[i]);
-  for (int i = 0, at = 0; i < CALLS; i++, at = (at + 1777) % CALLS) {
-    assert_ptr_equal(call_ids_find(&ids, member(formatted("'\\u0063%d'", at))), &calls[at]);
-    call_ids_remove(&ids, &calls[at]);
-    call_ids_remove(&ids, &calls[at]);
-    assert_null(call_ids_find(&ids, member(formatted("'c%d'", at))));
-  }
-  for (size_t i = 0; i < CALL_IDS_CHAINS; i++)
-    assert_true(ids.chains[i].first == NULL && ids.chains[i].last == NULL);
-}
-
-TEST(of_calls_with_one_id_the_oldest_is_found) {
-  static struct call_ids ids;
-  struct call_id calls[4] = {0};
-  for (int i = 0; i < 4; i++)
-    call_ids_add(&ids, &calls[i], member(i % 2 == 0 ? "1" : "1.0"), &calls[i]);
-  static const int order[] = {1, 0, 3, 2}, oldest[] = {0, 2, 2};
-  for (int i = 0; i < 3; i++) {
-    call_ids_remove(&ids, &calls[order[i]]);
-    assert_ptr_equal(call_ids_find(&ids, member("1")), &calls[oldest[i]]);
-  }
-  call_ids_remove(&ids, &calls[2]);
-  assert_null(call_ids_find(&ids, member("1")));
-}

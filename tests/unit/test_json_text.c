@@ -1,7 +1,5 @@
 #include "wire/json.h"
 
-#include "base/buffer.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* Returns an exact copy, for the sanitizer, to be freed. */
@@ -154,17 +152,4 @@ TEST(a_prefix_of_no_object_is_broken) {
     assert_int_equal(judge_copy(bytes, length, &wrong), JSON_TEXT_BROKEN);
     assert_int_equal(wrong, rows[i].wrong);
   }
-}
-
-TEST(an_object_is_64_levels_deep_at_most) {
-  struct buffer text = {0};
-  size_t wrong;
-  buffer_add_string(&text, "{\"a\":");
-  for (int i = 0; i < 63; i++)
-    buffer_add_string(&text, "[");
-  assert_int_equal(json_text_object(text.bytes, text.length, &wrong), JSON_TEXT_SHORT);
-  buffer_add_string(&text, "[");
-  assert_int_equal(json_text_object(text.bytes, text.length, &wrong), JSON_TEXT_BROKEN);
-  assert_int_equal(wrong, text.length - 1);
-  buffer_release(&text);
 }

@@ -27,21 +27,6 @@ static void record_piece(struct record *self, const struct line *line) {
   self->pieces++;
 }
 
-/* A model that reads one byte after the other. */
-static void slow_split(struct record *self, const char *text, size_t length) {
-  bool open = false;
-  for (size_t i = 0; i < length; i++) {
-    if (text[i] == '\n' && i > 0 && text[i - 1] == '\r')
-      continue;
-    if (!open)
-      self->text[self->length++] = '[';
-    open = text[i] != '\n' && text[i] != '\r';
-    self->text[self->length++] = open ? text[i] : ']';
-  }
-  if (open)
-    self->text[self->length++] = ']';
-}
-
 static void drain(struct line_splitter *splitter, struct record *record) {
   struct line line;
   while (line_splitter_next(splitter, &line))
@@ -140,44 +125,6 @@ TEST(each_ending_ends_a_line) {
   }
 }
 
-/* Every text of up to eight of these bytes, cut in two at every point. */
-TEST(every_text_at_every_split_point) {
-  static const char alphabet[] = "x\n\r";
-  for (size_t length = 0, count = 1; length <= 8; length++, count *= 3) {
-    for (size_t index = 0; index < count; index++) {
-      char text[8];
-      for (size_t i = 0, rest = index; i < length; i++, rest /= 3)
-        text[i] = alphabet[rest % 3];
-      struct record expected;
-      record_init(&expected, length);
-      slow_split(&expected, text, length);
-      for (size_t at = 0; at <= length; at++) {
-        struct record record = split_at(text, length, at);
-        assert_record(&record, expected.text, expected.length);
-      }
-      free(expected.text);
-    }
-  }
-}
-
-/* Line ends at each place of a word, beside bytes that could cause a borrow in the scan. */
-TEST(a_line_end_is_found_at_every_offset_in_a_word) {
-  static const char fill[] = {'x', '\v', '\t', '\f', '\x0E', '\x8A', '\x8D', '\0'};
-  for (size_t f = 0; f < sizeof fill; f++) {
-    for (size_t length = 0; length < 40; length++) {
-      char text[41];
-      char expected[43];
-      memset(text, fill[f], length);
-      text[length] = length % 2 == 0 ? '\n' : '\r';
-      struct record record = split(text, length + 1, sizeof text);
-      expected[0] = '[';
-      memset(expected + 1, fill[f], length);
-      expected[length + 1] = ']';
-      assert_record(&record, expected, length + 2);
-    }
-  }
-}
-
 TEST(a_lone_cr_ends_its_line_at_once) {
   struct line_splitter splitter;
   struct record record;
@@ -207,68 +154,6 @@ TEST(the_caller_may_stop_between_two_lines) {
   record_init(&record, 5);
   finish(&splitter, &record);
   assert_record(&record, "[b][c]", 6);
-}
-
-/* Checks a line of `length` bytes, where `shift` moves the euro signs over the cut. */
-static void check_long_line(size_t length, size_t shift, const char *ending, size_t size) {
-  size_t total = length + strlen(ending);
-  char *text = malloc(total);
-  assert_non_null(text);
-  memset(text, 'x', length);
-  for (size_t at = shift; at + 3 <= length; at += 3)
-    memcpy(text + at, EURO, 3);
-  memcpy(text + length, ending, strlen(ending));
-
-  char *expected = malloc(2 * total + 16);
-  assert_non_null(expected);
-  size_t n = 0;
-  size_t at = 0;
-  while (length - at > PIECE_MAX) {
-    size_t piece = PIECE_MAX;
-    while (((unsigned char)text[at + piece] & 0xC0) == 0x80)
-      piece--;
-    expected[n++] = '[';
-    memcpy(expected + n, text + at, piece);
-    n += piece;
-    expected[n++] = '~';
-    at += piece;
-  }
-  expected[n++] = '[';
-  memcpy(expected + n, text + at, length - at);
-  n += length - at;
-  expected[n++] = ']';
-
-  struct record record = split(text, total, size);
-  assert_record(&record, expected, n);
-  free(expected);
-  free(text);
-}
-
-TEST(a_long_line_is_split) {
-  static const char *const endings[] = {"", "\n", "\r", "\r\n"};
-  static const size_t sizes[] = {4096, LINE_SPLITTER_READ, SIZE_MAX};
-  for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-      for (size_t shift = 0; shift < 3; shift++) {
-        for (size_t length = PIECE_MAX - 3; length <= PIECE_MAX + 3; length++)
-          check_long_line(length, shift, endings[e], sizes[s]);
-        check_long_line(3 * PIECE_MAX, shift, endings[e], sizes[s]);
-      }
-    }
-  }
-}
-
-/* Bytes that look like the inside of an endless sequence. */
-TEST(bytes_that_are_no_utf8_are_cut_at_the_limit) {
-  size_t length = PIECE_MAX + 10;
-  char *text = malloc(length);
-  assert_non_null(text);
-  memset(text, '\x80', length);
-  struct record record = split(text, length, SIZE_MAX);
-  assert_int_equal(record.pieces, 2);
-  assert_int_equal(record.text[1 + PIECE_MAX], '~');
-  free(record.text);
-  free(text);
 }
 
 /* Whether the line was whole or in pieces. */

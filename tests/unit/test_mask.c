@@ -169,81 +169,6 @@ TEST(overlapping_or_touching_occurrences_become_one_mask) {
   masker_release(&masker);
 }
 
-/* Every split into three chunks, and byte by byte. */
-static void assert_every_split(struct masker *masker, const char *text, const char *expected) {
-  size_t length = strlen(text);
-  assert_masked(masker, text, expected);
-  struct reader reader = reader_of(masker);
-  for (size_t first = 0; first <= length; first++)
-    for (size_t second = first; second <= length; second++) {
-      reader.out.length = 0;
-      put_bytes(&reader, text, first);
-      put_bytes(&reader, text + first, second - first);
-      put_bytes(&reader, text + second, length - second);
-      end_reader(&reader);
-      assert_out(&reader, expected);
-    }
-  reader.out.length = 0;
-  for (size_t i = 0; i < length; i++)
-    put_bytes(&reader, text + i, 1);
-  end_reader(&reader);
-  assert_out(&reader, expected);
-  release_reader(&reader);
-}
-
-TEST(every_split_has_the_result_of_the_whole) {
-  struct masker masker =
-      NEEDLES("absecret", "secret-token", "aaaaaa", "token-aaaab", "\xC3\xA9t\xC3\xA9s\xC3\xA9");
-  assert_every_split(&masker, "aabsecret", "a***");
-  assert_every_split(&masker, "absecretabsecret", "***");
-  assert_every_split(&masker, "in absecret-token, absecret-toke\nabsecre",
-                     "in ***, ***-toke\nabsecre");
-  assert_every_split(&masker, "aaaaaaaaaaaaaaaaaaaaaaa-aaaaa", "***-aaaaa");
-  assert_every_split(&masker, "secret-token-aaaab secret-token-aaaa.", "*** ***-aaaa.");
-  assert_every_split(&masker, "\xC3\xA9t\xC3\xA9s\xC3\xA9t\xC3\xA9!", "***t\xC3\xA9!");
-  masker_release(&masker);
-}
-
-/* The definition, without optimization. */
-static void mask_plainly(const char *const *needles, const char *text, char *out) {
-  bool secret[16] = {false};
-  for (; *needles != NULL; needles++)
-    for (const char *at = text; (at = strstr(at, *needles)) != NULL; at++)
-      for (size_t i = 0; i < strlen(*needles); i++)
-        secret[at - text + (ptrdiff_t)i] = true;
-  for (size_t i = 0; text[i] != '\0'; i++) {
-    if (!secret[i])
-      *out++ = text[i];
-    else if (i == 0 || !secret[i - 1])
-      out = stpcpy(out, MASK);
-  }
-  *out = '\0';
-}
-
-/* Every text of two letters, split into two chunks at every place. */
-TEST(all_short_texts_are_as_the_definition_says) {
-  enum { LENGTH = 13 };
-  static const char *const needles[] = {"abaaba",  "aabaabaab", "bbbbbb",
-                                        "babbaba", "aabbaab",   NULL};
-  struct masker masker = with_needles(needles);
-  struct reader reader = reader_of(&masker);
-  for (unsigned number = 0; number < 1U << LENGTH; number++) {
-    char text[LENGTH + 1] = "", expected[2 * LENGTH];
-    for (unsigned i = 0; i < LENGTH; i++)
-      text[i] = (number >> i & 1) != 0 ? 'a' : 'b';
-    mask_plainly(needles, text, expected);
-    for (size_t split = 0; split < LENGTH; split++) {
-      reader.out.length = 0;
-      put_bytes(&reader, text, split);
-      put_bytes(&reader, text + split, LENGTH - split);
-      end_reader(&reader);
-      assert_out(&reader, expected);
-    }
-  }
-  release_reader(&reader);
-  masker_release(&masker);
-}
-
 /* Comparing the whole needle at every place would take hours. */
 TEST(a_long_needle_of_one_letter_takes_no_longer_than_others) {
   const size_t text_length = MASKER_VALUE_MAX * 16;
@@ -297,38 +222,6 @@ TEST(nothing_is_held_behind_a_line_end) {
 }
 
 /* --- needles that are added ------------------------------------------------------------------ */
-
-TEST(an_added_needle_is_found_in_held_bytes) {
-  struct masker masker = NEEDLES("abcdefghijkl");
-  struct reader reader = reader_of(&masker);
-  put_string(&reader, "bcdefg abcdefghi");
-  assert_out(&reader, "bcdefg ");
-  needles_add(&masker.needles, "bcdefg", 6);
-  put_string(&reader, "-abcdefgh");
-  assert_out(&reader, "bcdefg a***hi-");
-  needles_add(&masker.needles, "efghij", 6);
-  needles_add(&masker.needles, "abcdef!", 7);
-  put_string(&reader, "ij.");
-  assert_out(&reader, "bcdefg a***hi-a***.");
-  release_reader(&reader);
-  masker_release(&masker);
-}
-
-TEST(a_run_stays_one_mask_when_a_needle_is_added) {
-  struct masker masker = NEEDLES("secret", "cret-x", "secret-x-file");
-  struct reader reader = reader_of(&masker);
-  put_string(&reader, "secret-x-f");
-  assert_out(&reader, "***");
-  needles_add(&masker.needles, "another", 7);
-  put_string(&reader, "ile");
-  assert_out(&reader, "***");
-  put_string(&reader, "secret-x-f");
-  needles_add(&masker.needles, "one more", 8);
-  put_string(&reader, ".");
-  assert_out(&reader, "***-f.");
-  release_reader(&reader);
-  masker_release(&masker);
-}
 
 TEST(the_first_needle_may_be_added_while_a_stream_is_read) {
   struct masker masker = {0};

@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 
 #include "agent/startup.h"
-#include "base/kernel_signal.h"
 #include "tests/test.h"
 
 /* startup_init cannot be undone, so each test calls it in a child. The child writes the text of the
@@ -60,39 +59,6 @@ static void in_a_child(void (*body)(const struct check *check)) {
   }                                                                                                \
   static void child_of_##NAME(const struct check *check)
 
-static bool is_open(int fd) {
-  return fcntl(fd, F_GETFD) >= 0;
-}
-
-static bool closes_on_exec(int fd) {
-  return (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0;
-}
-
-CHILD_TEST(descriptors_0_to_2_are_open) {
-  for (int closed = 0; closed < 8; closed++) {
-    for (int fd = 0; fd <= STDERR_FILENO; fd++)
-      if ((closed & 1 << fd) != 0)
-        close(fd);
-    struct startup self = init(check);
-    for (int fd = 0; fd <= STDERR_FILENO; fd++)
-      expect(check, is_open(fd) && !closes_on_exec(fd), "a child lacks descriptor 0, 1 or 2");
-    expect(check, self.signal_fd > STDERR_FILENO && self.stdin_fd > STDERR_FILENO,
-           "a descriptor of the agent is 0, 1 or 2");
-    startup_release(&self);
-  }
-}
-
-CHILD_TEST(inherited_descriptors_close_on_exec) {
-  static const int numbers[] = {3, 9, 200};
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-    expect(check, dup2(STDIN_FILENO, numbers[i]) == numbers[i], "dup2");
-  struct startup self = init(check);
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-    expect(check, is_open(numbers[i]) && closes_on_exec(numbers[i]),
-           "an inherited descriptor stays open");
-  startup_release(&self);
-}
-
 static int next_signal(const struct startup *self) {
   struct signalfd_siginfo info;
   ssize_t length = read(self->signal_fd, &info, sizeof info);
@@ -111,32 +77,6 @@ CHILD_TEST(signals_are_read_from_a_descriptor) {
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
     expect(check, raise(others[i]) == 0, "raise");
   expect(check, next_signal(&self) == 0, "another signal arrives");
-  startup_release(&self);
-}
-
-CHILD_TEST(ignored_signals_are_reset) {
-  static const int ignored[] = {SIGPIPE, SIGINT, SIGQUIT, SIGCHLD, SIGHUP, SIGUSR1, SIGTSTP};
-  for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
-    expect(check, signal(ignored[i], SIG_IGN) != SIG_ERR, "signal");
-  struct startup self = init(check);
-  sigset_t blocked;
-  expect(check, sigprocmask(SIG_SETMASK, NULL, &blocked) == 0, "sigprocmask");
-  for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
-    struct sigaction is;
-    expect(check, sigaction(ignored[i], NULL, &is) == 0 && is.sa_handler == SIG_DFL,
-           "a signal is still ignored");
-    expect(check, sigismember(&blocked, ignored[i]) == 1, "a signal is not blocked");
-  }
-  /* nohup ignores SIGHUP, so it does not arrive. SIGINT does, even if a shell ignored it. */
-  expect(check, raise(SIGHUP) == 0 && next_signal(&self) == 0, "SIGHUP arrives");
-  expect(check, raise(SIGINT) == 0 && next_signal(&self) == SIGINT, "SIGINT does not arrive");
-  startup_release(&self);
-}
-
-CHILD_TEST(signals_of_threads_are_ignored) {
-  struct startup self = init(check);
-  for (int i = KERNEL_SIGNAL_THREADS_FIRST; i <= KERNEL_SIGNAL_THREADS_LAST; i++)
-    expect(check, kernel_signal_is_ignored(i), "a signal of threads is not ignored");
   startup_release(&self);
 }
 

@@ -1,6 +1,5 @@
 #include <limits.h>
 
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/step_report.h"
 
@@ -46,22 +45,6 @@ TEST(it_matches_the_golden_file) {
   assert_writes(&self, golden);
 }
 
-TEST(a_failure_has_its_message) {
-  const struct step_result self = {.schema_version = 1,
-                                   .step_id = ID,
-                                   .exit_code = -1,
-                                   .timed_out = true,
-                                   .duration_ms = 600012,
-                                   .error_message = "timed out after 600s",
-                                   .error_message_length = 20,
-                                   .event_count = 2,
-                                   .end = {.cause = STEP_CAUSE_TIMEOUT}};
-  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'" ID "','exitCode':-1,"
-                              "'timedOut':true,'durationSeconds':600.012,"
-                              "'errorMessage':'timed out after 600s','outputContent':null,"
-                              "'eventCount':2,'end':{'cause':'timeout'}}"));
-}
-
 static void assert_ends(const struct result_end *end, const char *json) {
   const struct step_result self = {
       .schema_version = 1, .step_id = "s", .event_count = 2, .end = *end};
@@ -69,20 +52,6 @@ static void assert_ends(const struct result_end *end, const char *json) {
                                         "'timedOut':false,'durationSeconds':0,'errorMessage':null,"
                                         "'outputContent':null,'eventCount':2,'end':%s}",
                                         json)));
-}
-
-TEST(each_cause_has_its_word) {
-  static const char *const words[] = {[STEP_CAUSE_EXITED] = "exited",
-                                      [STEP_CAUSE_SIGNAL] = "signal",
-                                      [STEP_CAUSE_TIMEOUT] = "timeout",
-                                      [STEP_CAUSE_CANCELLED] = "cancelled",
-                                      [STEP_CAUSE_MEMORY_LIMIT] = "memoryLimit",
-                                      [STEP_CAUSE_NOT_STARTED] = "notStarted",
-                                      [STEP_CAUSE_REFUSED] = "refused",
-                                      [STEP_CAUSE_LOST] = "lost"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    assert_ends(&(struct result_end){.cause = (enum step_cause)i},
-                formatted("{'cause':'%s'}", words[i]));
 }
 
 TEST(unknown_figures_are_omitted) {
@@ -110,33 +79,6 @@ TEST(an_out_of_memory_kill_is_reported) {
                     "'majorFaults':2,'voluntarySwitches':114,'involuntarySwitches':23,"
                     "'processes':4,'memory':{'limitBytes':104857600,'peakBytes':104857600},"
                     "'survivors':2,'heldBy':{'pid':7,'command':'sleep 1000'}}");
-}
-
-TEST(living_processes_are_listed) {
-  static const struct step_usage unknown = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
-  static const struct step_process alive[] = {{.pid = 12,
-                                               .parent = 9,
-                                               .command = "node server.js",
-                                               .state = 'S',
-                                               .wait = "ep_poll",
-                                               .syscall = "epoll_wait",
-                                               .rss_bytes = 48234496,
-                                               .cpu_ms = 1200,
-                                               .age_ms = 599800},
-                                              {.pid = 13, .command = "[?]", .state = 'R'}};
-  const struct result_end end = {.cause = STEP_CAUSE_TIMEOUT,
-                                 .usage = &unknown,
-                                 .oom_kills = -1,
-                                 .memory_limit_bytes = -1,
-                                 .memory_peak_bytes = 5,
-                                 .alive = alive,
-                                 .alive_count = 2};
-  assert_ends(&end, "{'cause':'timeout','memory':{'peakBytes':5},'survivors':0,'alive':["
-                    "{'pid':12,'parent':9,'command':'node server.js','state':'S','wait':'ep_poll',"
-                    "'syscall':'epoll_wait','rssBytes':48234496,'cpuSeconds':1.2,"
-                    "'ageSeconds':599.8},"
-                    "{'pid':13,'parent':0,'command':'[?]','state':'R','rssBytes':0,"
-                    "'cpuSeconds':0,'ageSeconds':0}]}");
 }
 
 #define RESULT_OF_S "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"

@@ -1,10 +1,8 @@
 #include "agent/kinds/kind.h"
-#include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
-#include "tests/support/quoted.h"
-#include "tests/support/same_step.h"
 #include "tests/test.h"
 #include "wire/json.h"
+#include "wire/step.h"
 
 static const struct tool_settings settings = {
     .limits = {.timeout_default = 30, .timeout_maximum = 600},
@@ -27,6 +25,24 @@ static struct tool_call *call_with(const struct tool_settings *with, const char 
   cJSON_Delete(arguments);
   buffer_add(text, "", 1);
   return call;
+}
+
+/* Fails unless it is the step that this JSON means; ignores whether it is for a model. Compares
+   both in their wire format, which is complete. */
+static void assert_same_step(const struct step *step, const char *json) {
+  struct step expected;
+  struct error error;
+  struct buffer own = {0}, its = {0};
+  if (step_parse(&expected, kinds, json, strlen(json), &error) != 0)
+    fail_msg("%s", error.text);
+  expected.for_model = step->for_model;
+  step_pack(step, kinds, &own);
+  step_pack(&expected, kinds, &its);
+  assert_int_equal(own.length, its.length);
+  assert_memory_equal(own.bytes, its.bytes, own.length);
+  step_release(&expected);
+  buffer_release(&own);
+  buffer_release(&its);
 }
 
 static void assert_step_with(const struct tool_settings *with, const char *tool, const char *json,

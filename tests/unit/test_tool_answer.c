@@ -1,6 +1,5 @@
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/json.h"
 
@@ -143,23 +142,11 @@ TEST(a_command_that_was_not_executed_is_an_error) {
   EXPECT_COMMAND(end, true, "Error: working directory /box/sub: Denied");
 }
 
-TEST(a_call_that_was_stopped_is_cancelled) {
-  EXPECT_COMMAND(failed(EXECUTION_STOPPED, 143, "cancelled: x"), true, "Error: cancelled: x");
-  expect("grep", "{'pattern':'x'}", failed(EXECUTION_STOPPED, 143, "cancelled: x"), true,
-         "Error: cancelled: x");
-}
-
 /* --- the file tools --- */
 
 #define LISTED "{'path':'d'}"
 
 #define TEXT "text/plain\n"
-
-TEST(a_read_is_the_text) {
-  expect("read_file", "{'path':'f'}", printed(TEXT "a\nb\n"), false, "a\nb\n");
-  expect("read_file", "{'path':'f'}", printed(TEXT), false, "");
-  expect("read_file", "{'path':'f'}", printed(TEXT "image/png\nAAAA"), false, "image/png\nAAAA");
-}
 
 /* Expects this image, or none if `type` is "". */
 static void expect_image(const char *tool, const char *json, struct execution_result result,
