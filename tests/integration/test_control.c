@@ -1,12 +1,9 @@
 /* The list `control`: its messages take effect out of band, regardless of waiting steps, and are
    then removed. */
 
-#include <signal.h>
-
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define CANCELLED "cancelled: by a cancel step"

@@ -1,7 +1,6 @@
 /* Lines of output become events in the stream. */
 
 #include "tests/support/job.h"
-#include "tests/support/marks.h"
 
 enum { ROUNDS = 6 };
 

@@ -1,9 +1,5 @@
 /* readBytes: any part of any file, as base64. */
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/encoded.h"
 #include "tests/support/kind_rows.h"
 #include "tests/test.h"

@@ -2,8 +2,6 @@
    is connected to another server. The agent's processes stay, and its connections stay or come back
    at once. */
 
-#include <signal.h>
-
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "wire/step.h"

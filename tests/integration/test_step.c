@@ -1,6 +1,5 @@
 /* The life of one step: its events in order, its result, and the forms of its payload. */
 
-#include "tests/support/crowd.h"
 #include "tests/support/job.h"
 
 JOB_TEST(a_step_has_three_events_and_a_result) {

@@ -1,17 +1,12 @@
 /* Undelivered results: if Redis does not come back, the log has each result complete on one line;
    if it comes back late, it gets the result. */
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define UNDELIVERED "undelivered result: "

@@ -2,12 +2,9 @@
    for every other, regardless of who answers it and whatever is known of the step by then. The
    support's functions compare it with that of the job's steps. */
 
-#include <signal.h>
-
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 #define CANCELLED "cancelled: by a cancel step"

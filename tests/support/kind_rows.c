@@ -1,6 +1,5 @@
 #include "tests/support/kind_rows.h"
 
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 const char *kind_rows_directory(struct job *job) {

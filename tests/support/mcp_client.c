@@ -1,7 +1,6 @@
 #include "tests/support/mcp_client.h"
 #include "tests/support/gate.h"
 
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 int mcp_client_set_up(void **state) {

@@ -2,7 +2,6 @@
 
 #include <sys/mount.h>
 
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { ARGUMENTS_MAX = 16, POLL_MS = 150 };

@@ -6,7 +6,6 @@
 
 #include "tests/support/agent_process.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 static void exec_program(const struct stdio_host_setup *setup) {

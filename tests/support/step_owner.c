@@ -1,19 +1,9 @@
 #include "tests/support/step_owner.h"
 
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include "agent/exit_code.h"
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
+#include "tests/test.h"
 
 static struct step_owner *self_of(struct frontend *frontend) {
   return (struct step_owner *)frontend;

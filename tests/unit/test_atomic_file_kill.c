@@ -9,7 +9,6 @@
 #include "agent/files/access/atomic_file.h"
 #include "base/staged_file.h"
 #include "tests/support/tree.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { WRITERS = 8, WRITES = 100, LENGTH = 65536, CALLS_MAX = 10000 };

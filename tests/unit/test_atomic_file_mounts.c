@@ -6,7 +6,6 @@
 #include "agent/files/access/regular_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/injection.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { LONG = 1 << 20 };

@@ -3,7 +3,6 @@
 #include <dirent.h>
 
 #include "tests/support/as_user.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 

@@ -8,11 +8,9 @@
 
 #include "agent/frontends/redis/connection/dialer.h"
 #include "agent/frontends/redis/connection/resolver.h"
-#include "tests/support/directory.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 struct resolver {

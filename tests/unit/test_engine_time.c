@@ -6,7 +6,6 @@
 #include "tests/support/proc.h"
 #include "tests/support/step_owner.h"
 #include "tests/support/virtual_time.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define LIMIT_MS 1000

@@ -2,7 +2,6 @@
 
 #include "base/buffer.h"
 #include "tests/support/logged.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 

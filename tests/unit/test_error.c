@@ -1,6 +1,5 @@
 #include "base/error.h"
 #include "base/utf8.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 TEST(the_reason_can_be_separated_from_the_subject) {

@@ -5,7 +5,6 @@
 
 #include "agent/process/exec_command.h"
 #include "tests/support/injection.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 

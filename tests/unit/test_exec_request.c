@@ -1,6 +1,5 @@
 #include "agent/frontends/request_files/exec_request.h"
 
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 static enum request_found parse(struct exec_request *self, const char *text, struct error *error) {

@@ -1,5 +1,4 @@
 #include "agent/files/glob/glob.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* Returns a list with this glob, or NULL with the error. */

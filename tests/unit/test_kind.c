@@ -1,9 +1,7 @@
 /* The rules for every kind that works in a forked child, with kinds made for these tests. */
 #include <sys/resource.h>
 
-#include "agent/engine/capture.h"
 #include "agent/kinds/kind.h"
-#include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"
 

@@ -1,6 +1,5 @@
 #include "agent/frontends/line_reader.h"
 
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 struct trial {

@@ -1,7 +1,6 @@
 #include "agent/engine/memory_guard.h"
 #include "agent/options.h"
 #include "base/buffer.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { ARGUMENTS_MAX = 14 };

@@ -7,7 +7,6 @@
 #include "tests/support/gate.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { DRAIN_MS = 1500, READ_SIZE = 65536 };

@@ -1,5 +1,4 @@
 #include "agent/kinds/kind.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 static const char *trace_with(const char *env, const char *traceparent) {

@@ -6,7 +6,6 @@
 
 #include "agent/files/grep/search.h"
 #include "tests/support/as_user.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 

@@ -40,7 +40,6 @@
 #include "agent/files/grep/search.h"
 #include "agent/files/tree/walk.h"
 #include "base/buffer.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 

@@ -4,7 +4,6 @@
 #include "base/staged_file.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* Replaces the function of the C library, and fails if a test wants it to. */

@@ -1,6 +1,5 @@
 #include "agent/kinds/kind.h"
 #include "base/buffer.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/step.h"
 

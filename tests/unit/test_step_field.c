@@ -1,4 +1,3 @@
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/step_field.h"
 

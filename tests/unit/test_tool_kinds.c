@@ -3,7 +3,6 @@
 #include "agent/kinds/kind.h"
 #include "agent/tools/tool.h"
 #include "tests/support/directory.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 static int set_up(void **state) {

@@ -1,7 +1,6 @@
 #include <sys/resource.h>
 
 #include "agent/files/tree/walk.h"
-#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
