@@ -13,6 +13,9 @@ JOB_TEST(the_result_has_the_exit_code) {
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, codes[i]);
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
   }
+  /* A command may close its streams long before it exits. */
+  const cJSON *step = job_script(job, "echo out; exec >&- 2>&-; sleep 0.5; exit 4");
+  job_expect_result(job, job_run(job, step), 4, "out", "out\n");
 }
 
 JOB_TEST(a_signal_has_the_exit_code_128_plus_its_number) {
