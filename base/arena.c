@@ -58,10 +58,3 @@ void arena_release(struct arena *self) {
   free_blocks(self->newest);
   *self = (struct arena){0};
 }
-
-size_t arena_size(const struct arena *self) {
-  size_t size = 0;
-  for (const struct arena_block *block = self->newest; block != NULL; block = block->older)
-    size += sizeof *block + block->size;
-  return size;
-}

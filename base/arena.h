@@ -15,9 +15,6 @@ struct arena {
    released. */
 void *arena_allocate(struct arena *self, size_t size);
 
-/* Returns how many bytes the arena holds, used or not. */
-size_t arena_size(const struct arena *self);
-
 /* Frees all objects but keeps the largest block for the next ones. */
 void arena_clear(struct arena *self);
 
