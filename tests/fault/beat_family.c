@@ -119,8 +119,8 @@ static void await(struct scene *self, bool (*condition)(void *context), const ch
     tally_find(self->trial->tally, TALLY_WRONG, 1, "%s", otherwise);
 }
 
-/* The cut is in the login or the first two SETs. The next connection may be cut in its login, too.
-   */
+/* The cut is in the login or the first two SETs. The next connection may be cut in its login,
+   too. */
 static void plan_cut(struct scene *self, struct proxy_plan *plan) {
   static const long reach[RELAY_DIRECTIONS] = {[RELAY_REQUEST] = 500, [RELAY_REPLY] = 100};
   struct relay_fault *faults = plan->faults[RELAY_HEARTBEAT];

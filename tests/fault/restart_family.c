@@ -90,7 +90,7 @@ void restart_empty(struct trial *trial) {
   trial_finish(trial, BOUND_MS);
 }
 
-/* The server saves a snapshot while a step runs, and is restored from it later. Three kinds, by seed:
+/* The server saves a snapshot while a step runs, and is restored from it later. Three kinds:
    0  the same step still runs when the server dies
    1  the step has ended and another one runs, so the server loses the answer. The step may remain
       unanswered, but does not run again, not even by the next agent
@@ -103,8 +103,8 @@ static void push_more(struct trial *trial) {
   work_push_chunk(&trial->work, 1);
 }
 
-/* Saves the snapshot; for STEP_COMES_TWICE, with steps in the queue that the agent has not taken.
-   */
+/* Saves the snapshot; for STEP_COMES_TWICE, with steps in the queue that the agent has not
+   taken. */
 static void keep_snapshot(struct trial *trial, enum snapshot_kind kind) {
   pid_t agent = agent_process_pid(trial->job->agent);
   if (kind == STEP_COMES_TWICE) {

@@ -54,8 +54,8 @@ void stop_supervisor(struct trial *trial) {
   signal_supervisors(trial, SIGSTOP);
 }
 
-/* Ways for a process to escape from a search by session, group, parent or environment. $S sleeps.
-   */
+/* Ways for a process to escape from a search by session, group, parent or environment. $S
+   sleeps. */
 static const char *const escapes[] = {
     "setsid env -i $S >/dev/null 2>&1 &",
     "(setsid sh -c 'trap \"\" TERM HUP; $S & $S' >/dev/null 2>&1 &);",

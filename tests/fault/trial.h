@@ -43,8 +43,8 @@ void trial_name(const struct trial *self, char separator, char *out, size_t size
 /* Starts a server like redis_server_start, with TLS if the trial uses it. */
 struct redis_server *trial_start_server(const struct trial *self, const char *const *extra);
 
-/* Opens the trial, which takes ownership of `server`. NULL: uses the shared server and empties it.
-   */
+/* Opens the trial, which takes ownership of `server`. NULL: uses the shared server and empties
+   it. */
 void trial_open(struct trial *self, struct redis_server *server);
 
 /* Makes the next agents connect through a proxy. */

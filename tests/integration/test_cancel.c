@@ -69,8 +69,8 @@ JOB_TEST(a_cancel_of_an_unknown_step_is_only_logged) {
   job_expect_nothing_left(job);
 }
 
-/* The step that was pushed before the shutdown runs before it, although another one is cancelled.
-   */
+/* The step that was pushed before the shutdown runs before it, although another one is
+   cancelled. */
 JOB_TEST(a_cancel_does_not_move_a_shutdown_ahead) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   const cJSON *before = job_push_echo(job, "before");

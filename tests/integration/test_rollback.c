@@ -117,8 +117,7 @@ JOB_TEST(a_step_taken_after_the_snapshot_is_answered_once) {
   job_expect_nothing_left(job);
 }
 
-/* Both lie in `in` again: the next agent of this job is not to be stopped by the second shutdown.
- */
+/* The step and the shutdown are in `in` again. The second shutdown must not stop the next agent. */
 JOB_TEST_NO_AGENT(a_shutdown_takes_effect_once) {
   const cJSON *step = gated_step(job);
   job_push(job, step);
@@ -277,8 +276,7 @@ static void copy(struct job *job, struct redis_server *to, struct redis_server *
   redisFree(redis);
 }
 
-/* The agent has just heard from the server, and hears from it again before it would ask who it is.
- */
+/* The agent has just had a reply, and gets another one before an ownership check is due. */
 static void go_back_to(struct job *job, struct redis_server *stale, const char *list) {
   job_run(job, job_step(job, "true", NULL));
   job_wait_length(job, "inflight", 0);

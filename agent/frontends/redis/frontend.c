@@ -281,8 +281,8 @@ static void fail(struct redis_frontend *self) {
   on_error(self, delivery_error(delivery_of(self)));
 }
 
-/* A loss of data comes before a delivery: it may stop the execution that the delivery would start.
-   */
+/* A loss of data comes before a delivery: it may stop the execution that the delivery would
+   start. */
 static void handle_notifications(struct redis_frontend *self, unsigned notifications) {
   bool is_open = engine_leaving(&self->frontend) == NULL;
   if ((notifications & DELIVERY_CONNECTED) != 0 && is_open && !delivery_is_owner(delivery_of(self)))

@@ -93,8 +93,8 @@ void delivery_check_ownership(struct delivery *self);
 
 /* Takes a value of `committed` that another connection has read (NULL if the key does not exist).
    Returns false if it names another agent. An unexpected value causes an ownership check, because
-   only values that the delivery's own connection has read count. Only if this agent owns the job.
-   */
+   only values that the delivery's own connection has read count. Only if this agent owns the
+   job. */
 bool delivery_compare_committed(struct delivery *self, const char *committed, size_t length);
 
 /* Returns true once this agent owns the job, also after the delivery has failed. */

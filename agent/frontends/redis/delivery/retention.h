@@ -53,8 +53,8 @@ struct retention {
   size_t count;
 };
 
-/* Returns false if `maxlen` or `keep_bytes`, which the owner sets, is 0. Nothing is trimmed then.
-   */
+/* Returns false if `maxlen` or `keep_bytes`, which the owner sets, is 0. Nothing is trimmed
+   then. */
 bool retention_is_on(const struct retention *self);
 
 /* The stream was written by an earlier agent and may be longer than `maxlen`. */

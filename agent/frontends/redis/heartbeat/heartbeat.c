@@ -337,8 +337,8 @@ static void handle_control_rejection(struct heartbeat *self, const char *text) {
   }
 }
 
-/* Replies to LINDEX count. The value that BLMOVE returns is ignored, because LINDEX reads it again.
-   */
+/* Replies to LINDEX count. The value that BLMOVE returns is ignored, because LINDEX reads it
+   again. */
 static void record_message(struct heartbeat *self, const redisReply *reply) {
   if (reply->type != REDIS_REPLY_STRING)
     return;
@@ -349,8 +349,8 @@ static void record_message(struct heartbeat *self, const redisReply *reply) {
   self->handler->message(self->owner, &payload);
 }
 
-/* Handles the reply to SET, which is nil if the key does not exist, or to EXPIRE, which is 0 then.
-   */
+/* Handles the reply to SET, which is nil if the key does not exist, or to EXPIRE, which is 0
+   then. */
 static void handle_set_reply(struct heartbeat *self, const redisReply *reply) {
   int64_t now_ms = clock_monotonic_ms();
   self->set_due_ms = (now_ms < self->set_due_ms ? self->set_due_ms : now_ms) + HEARTBEAT_MS;

@@ -24,22 +24,19 @@
  * and at most one that was fetched ahead. It compares the length of the list with the number of
  * steps that it knows, and scans the list if the numbers differ.
  *
- *   state      event                 next       action
- *   COMPARING  EQUAL                 READY      the agent knows every step of the list
- *              MORE                  SCANNING   the list has unknown steps, which go back to `in`;
- *                                               or, after a reconnect, it may have others than the
- *                                               known ones
- *              FEWER                 WRITING    Redis has lost taken steps, which are restored
- *              INTERRUPTED           AWAITING   an earlier agent had started a step, and its
- *                                               processes must end first
- *   AWAITING   EARLIER_AGENTS_ENDED  COMPARING
- *   SCANNING   SCANNED               WRITING
- *   WRITING    DELIVERED             COMPARING
- *   READY      RECHECK               COMPARING  a connection was lost, or another agent may have
- *                                               taken a step
- *   SCANNING   RECHECK               COMPARING  the list changes while it is scanned
- *   any        LOST_DATA             WRITING
- *   any        STOP                  STOPPED    after a loss of data, only when READY is reached
+ *   state      next       when
+ *   COMPARING  READY      the lengths are equal: the agent knows every step of the list
+ *              SCANNING   the list has unknown steps, which go back to `in`; or, after a reconnect,
+ *                         it may have other steps than the known ones
+ *              WRITING    the list lacks known steps: Redis has lost them, and they are restored
+ *              AWAITING   an earlier agent had started a step, and its processes must end first
+ *   AWAITING   COMPARING  these processes have ended
+ *   SCANNING   WRITING    the scan has passed the oldest step
+ *              COMPARING  the list changes during the scan
+ *   WRITING    COMPARING  everything that was written is delivered
+ *   READY      COMPARING  a connection was lost, or another agent may have taken a step
+ *   any        WRITING    Redis has lost data
+ *   any        STOPPED    intake_core_stop; after a loss of data, only in place of READY
  *
  * Only in READY are steps taken from `in` and started.
  */
@@ -230,8 +227,8 @@ void intake_core_step_taken(struct intake_core *self, const struct payload *payl
 void intake_core_take_timed_out(struct intake_core *self);
 void intake_core_reconnected(struct intake_core *self);
 
-/* A page of `in`: its beginning, with the length of `in`; each step, from the oldest on; its end.
-   */
+/* A page of `in`: its beginning, with the length of `in`; each step, from the oldest on; its
+   end. */
 enum intake_page {
   INTAKE_PAGE_WHOLE,
   INTAKE_PAGE_LAST,     /* `in` has no more steps */
