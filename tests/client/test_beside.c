@@ -2,7 +2,6 @@
    steps once, while clients run, look, follow and cancel. */
 
 #include "tests/support/sandbox_client.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define STEPS 40

@@ -1,7 +1,6 @@
 /* sandbox cancel: the message goes to the list `control`, or to `in` beside an agent of 0.2. */
 
 #include "tests/support/sandbox_client.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define ID "7f3a0000-aaaa-4aaa-8aaa-000000000001"

@@ -6,7 +6,6 @@
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/sandbox_client.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* A line of the output has this beginning and this fix. */

@@ -1,6 +1,5 @@
 /* sandbox read, write, edit, ls, grep, tree: the file kinds for people. */
 #include "tests/support/sandbox_client.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* A script in which $D is a directory that the client and the sandbox share. */

@@ -2,7 +2,6 @@
 
 #include "tests/support/proc.h"
 #include "tests/support/sandbox_client.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define ID "11111111-aaaa-4aaa-8aaa-000000000001"

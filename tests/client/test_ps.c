@@ -1,7 +1,6 @@
 /* sandbox ps, jobs, top: what jobs do. */
 
 #include "tests/support/sandbox_client.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* The output must be this after the replacements of `sed`. */

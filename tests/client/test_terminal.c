@@ -3,7 +3,6 @@
 
 #include "tests/support/proc.h"
 #include "tests/support/sandbox_client.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 TEST_OVERLAP(4)

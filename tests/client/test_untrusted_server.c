@@ -3,7 +3,6 @@
 #include "base/buffer.h"
 #include "tests/support/agent_process.h"
 #include "tests/support/fake_redis.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* Long enough for all pages on a busy machine. */

@@ -1,7 +1,6 @@
 /* The agent is killed, with all its processes, and started again. */
 
 #include "tests/fault/family.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define STEPS 20

@@ -2,7 +2,6 @@
    is superseded, or is superseded while it is stopped. */
 
 #include "tests/fault/family.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* From the protocol: SET every 2 s, a time to live of 10 s, and a superseded agent notices within

@@ -5,7 +5,6 @@
 #include <sys/prctl.h>
 
 #include "tests/support/proc.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* Longer than every bound inside a trial. */

@@ -2,7 +2,6 @@
    prints faster than Redis accepts output. */
 
 #include "tests/fault/family.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* The job has seven steps and a shutdown. One step fails and prints to stderr, one prints in two

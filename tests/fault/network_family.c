@@ -1,7 +1,6 @@
 /* Connections that are slow, half open, or closed again and again. */
 
 #include "tests/fault/family.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define BOUND_MS 60000

@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include "tests/fault/family.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define BOUND_MS 60000

@@ -2,7 +2,6 @@
    replica. */
 
 #include "tests/fault/family.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define BOUND_MS 120000

@@ -3,7 +3,6 @@
 
 #include "tests/fault/family.h"
 #include "tests/support/proc.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define STEPS 20

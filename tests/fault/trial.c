@@ -6,7 +6,6 @@
 #include "tests/fault/reader.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 void trial_name(const struct trial *self, char separator, char *out, size_t size) {

@@ -1,7 +1,6 @@
 #include "tests/fault/work.h"
 
 #include "tests/support/encoded.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 static const char content[] = "what is read\n";

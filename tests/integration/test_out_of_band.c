@@ -6,8 +6,6 @@
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define CANCELLED "cancelled: by a cancel step"

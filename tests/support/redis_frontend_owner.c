@@ -7,7 +7,6 @@
 #include "agent/engine/lines.h"
 #include "agent/exit_code.h"
 #include "tests/support/logged.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"

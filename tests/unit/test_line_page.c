@@ -1,7 +1,6 @@
 #include <limits.h>
 
 #include "agent/files/access/line_range.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* Adds the text in pieces of `piece` bytes. */

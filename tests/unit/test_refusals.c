@@ -7,7 +7,6 @@
 
 #include "agent/exit_code.h"
 #include "tests/support/logged.h"
-#include "tests/support/quoted.h"
 #include "tests/support/redis_frontend_owner.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"

@@ -1,6 +1,5 @@
 /* What a heartbeat says beside that there is one. */
 #include "agent/frontends/redis/heartbeat/status.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 static char *write_once(struct status *self, size_t held, uint64_t reconnects) {
