@@ -170,7 +170,7 @@ static const struct setting settings[] = {
      .help = "Exit after N times 60 s without a step (default: 30)"},
     {"connect-timeout", "SECONDS", WITH_REDIS, NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "Exit with 3 if Redis cannot be reached within this time after the start\n"
-             "(default: wait until the idle limit)"},
+             "(default: wait until the idle limit, then exit with 2)"},
     {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.delivery.events_maxlen, 0, 1ULL << 62, 10000),
      .help = "Trim the event stream to about N entries (default: 10000; 0: no limit)"},
     {"events-keep-bytes", "N", WITH_REDIS,

@@ -47,9 +47,10 @@ struct json_text {
   size_t at;    /* behind the bytes that were read */
   size_t depth; /* open brackets of either kind, including this token */
   size_t start; /* of the token */
-  char token;   /* one of {}[]:," or 0 (number), a (true, false, null), ? (none), '\0' (end) */
-  bool is_open; /* within a string */
-  bool has_nul; /* a string has an escaped NUL */
+  /* one of {}[]:," or 0 (number), a (true, false, null), ? (no valid token), '\0' (end of text) */
+  char token;
+  bool is_open;               /* within a string */
+  bool has_nul;               /* a string has an escaped NUL */
   enum json_text_fault fault; /* if the token is not whole, with: */
   size_t part;                /* where the faulty character, escape, number or bracket begins, */
   size_t wrong;               /* and the wrong byte of it */

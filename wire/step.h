@@ -75,7 +75,7 @@ const char *step_variable(const struct step *self, const char *name);
  * step_release in any case.
  *
  * Memory beside the payload is at most three times `length` for strings and 100 bytes for each JSON
- * value; a payload that needs more than there is gets rejected.
+ * value; if that much cannot be allocated, the payload is rejected.
  */
 #define STEP_KINDS_MAX 32
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,

@@ -16,8 +16,9 @@ struct frontend_terms {
   unsigned executions;    /* at a time, from 1 to ENGINE_EXECUTIONS_MAX */
   int64_t grace_ms;       /* from SIGTERM to SIGKILL, at a deadline and when a step is stopped */
   int64_t drain_ms;       /* how long a background process may keep a finished step's output open */
-  int64_t leave_grace_ms; /* from SIGTERM to SIGKILL of the executions when the program ends */
-  int64_t leave_background_ms; /* then the same of the processes that steps left behind */
+  int64_t leave_grace_ms; /* from SIGTERM to SIGKILL when the program ends: of the executions or,
+                             if there is none, of background processes */
+  int64_t leave_background_ms; /* the same, of background processes after the executions */
   /* 0: each line of a command's output becomes an event. Else output is kept raw: this many bytes
      of the beginning of each stream. */
   size_t output_bytes;

@@ -87,9 +87,10 @@ static int read_input(struct exchange *exchange, struct buffer *input, struct er
   if (exchange_read_input(exchange, input, INPUT_MAX + 1, error) != 0)
     return -1;
   if (input->length > INPUT_MAX)
-    return error_set(error, "standard input has more than %zu bytes: use cp", INPUT_MAX);
+    return error_set(error, "standard input has more than %zu bytes: copy it with sandbox cp",
+                     INPUT_MAX);
   if (input->length > 0 && utf8_valid_prefix(input->bytes, input->length) != input->length)
-    return error_set(error, "standard input is not UTF-8: use cp");
+    return error_set(error, "standard input is not UTF-8: copy it with sandbox cp");
   return 0;
 }
 
@@ -115,7 +116,8 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
   buffer_release(&input);
   if (result == 0 && json->length > STEP_MAX)
     result =
-        error_set(error, "the step has %zu bytes, more than %zu: use cp", json->length, STEP_MAX);
+        error_set(error, "the step has %zu bytes, more than %zu: copy the data with sandbox cp",
+                  json->length, STEP_MAX);
   return result;
 }
 

@@ -32,7 +32,7 @@ JOB_TEST(run_sets_directory_variables_and_input) {
   sandbox_expect(job, "B=two $S run -e A=one -e B -c 'echo $A $B'", 0, "one two\n", "");
   sandbox_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny\n", "");
   sandbox_expect(job, "printf '\\377' | $S run -i -- cat", 125, "",
-                 "sandbox: standard input is not UTF-8: use cp\n");
+                 "sandbox: standard input is not UTF-8: copy it with sandbox cp\n");
 }
 
 JOB_TEST(wrong_usage_exits_with_64) {

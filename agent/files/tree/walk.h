@@ -41,7 +41,8 @@ bool walk_is_excluded(const char *name);
 /* The directory of a repository with files that users have uploaded for reference, such as copies
    of websites. Searches and trees omit it unless they begin in it. walk_reference returns its path
    relative to `root`, to be freed, or NULL if it is not below the root, is the root, or
-   `repository` is NULL. Works on the texts alone; a relative root begins at the repository. */
+   `repository` is NULL. Compares the paths as texts and reads no file. A relative root is relative
+   to the repository. */
 #define WALK_REFERENCE ".agentsmith/reference"
 char *walk_reference(const char *repository, const char *root);
 

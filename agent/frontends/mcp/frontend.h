@@ -35,7 +35,7 @@ struct mcp_frontend_options {
       tools; /* `clamps_timeout` is ignored; models learn their limits from errors */
 };
 
-/* The frontend begins to read at the engine's first want(). */
+/* The frontend reads standard input only after the engine has called its want(). */
 struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log,
                                   const struct mcp_frontend_options *options);
 

@@ -25,7 +25,7 @@
 #define ONCE_FRONTEND_EXIT_TIMED_OUT 124 /* as timeout(1) */
 #define ONCE_FRONTEND_EXIT_REFUSED 125   /* as env(1) and docker run */
 
-/* The frontend begins to read at the engine's first want(). */
+/* The frontend reads standard input only after the engine has called its want(). */
 struct frontend *once_frontend_new(struct event_base *base, const struct log *log);
 
 #endif

@@ -79,9 +79,10 @@ enum claim_owner {
    dead. Else `*lock` is -1. */
 enum claim_owner claims_owner(const struct claims *self, const char *id, int *lock);
 
-/* A sweep visits all names of the directory. It removes the hidden files of one dead agent, and its
-   lock if no claim of it is left; and it finds the dead agent of the next sweep. claims_sweep_name
-   returns the id if the name is that of a claim, else NULL. */
+/* Between begin and end of a sweep, the caller passes each name of the directory to
+   claims_sweep_name. The sweep removes the hidden files of one dead agent, and its lock if no claim
+   of it is left; and it finds the dead agent of the next sweep. claims_sweep_name returns the id if
+   the name is that of a claim, else NULL. */
 void claims_sweep_begin(struct claims *self);
 const char *claims_sweep_name(struct claims *self, const char *name);
 void claims_sweep_end(struct claims *self);

@@ -49,7 +49,7 @@ enum request_found {
   REQUEST_BROKEN,    /* it is not JSON, whatever follows */
   REQUEST_OF_OTHERS, /* it is for another sidecar */
   /* These are of a file, not of its text: */
-  REQUEST_NONE,       /* it is not a request; the error says what it is */
+  REQUEST_NONE,       /* not a regular file; the error names its type */
   REQUEST_UNREADABLE, /* it cannot be read now; the error says why */
   REQUEST_GONE
 };

@@ -22,10 +22,12 @@ enum {
   /* TLS: */
   CONNECTION_ERROR_SPEAKS_TLS,
   CONNECTION_ERROR_SPEAKS_NO_TLS, /* or does not answer the TLS handshake */
-  CONNECTION_ERROR_UNTRUSTED,     /* this and the next three: the server's certificate */
+  /* The server's certificate: */
+  CONNECTION_ERROR_UNTRUSTED,
   CONNECTION_ERROR_OTHER_NAME,
   CONNECTION_ERROR_EXPIRED,
   CONNECTION_ERROR_NOT_YET_VALID,
+  /* TLS alerts of the server: */
   CONNECTION_ERROR_UNKNOWN_NAME, /* the server does not know the name that it was asked for */
   CONNECTION_ERROR_WANTS_CERTIFICATE,
   CONNECTION_ERROR_CERTIFICATE_REFUSED

@@ -16,7 +16,8 @@
  *   tls_free(tls)                                   after the last transport was freed
  */
 struct tls_options {
-  const char *ca_file;      /* PEM; if this and the next are NULL, the system's authorities */
+  /* If ca_file and ca_directory are both NULL, the system's authorities are trusted. */
+  const char *ca_file;      /* a PEM file */
   const char *ca_directory; /* of PEM files */
   const char *certificate;  /* a PEM file; NULL: none, and no key */
   const char *key;

@@ -474,10 +474,11 @@ static void use_consumer(struct intake_core *self) {
   }
 }
 
-/* Returns whether the lengths must be compared: because no BLMOVE is stale anymore; before each step
-   while one may be stale, because `inflight` may have an older step than the fetched one; because
-   the next step of the backlog is needed; or because `in` may be empty, which means that a cancel
-   has no step. */
+/* Returns whether the lengths must be compared:
+   - no BLMOVE is stale anymore
+   - a step is next while a BLMOVE may be stale: `inflight` may have an older step
+   - the next step of the backlog is needed
+   - `in` may be empty, which means that a cancel has no step */
 static bool is_comparison_due(const struct intake_core *self) {
   bool is_stale = intake_may_have_stale_moves(self);
   bool is_over = is_stale && self->context.now_ms >= self->stale_until_ms;
