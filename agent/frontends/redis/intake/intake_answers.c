@@ -40,13 +40,14 @@ void intake_move(struct intake_core *self, const struct queued_step *step,
 }
 
 void intake_answer_by_agent(struct intake_core *self, const struct queued_step *step,
-                            struct outbox_record *record, enum step_cause cause, const char *reason,
-                            int64_t event_count) {
+                            const struct outbox_record *record, enum step_cause cause,
+                            const char *reason, int64_t event_count) {
   struct step_result result =
       step_result_of_agent(step_answer_version(&step->step), step->step_id, cause, reason);
   result.event_count = event_count;
-  record->result = &result;
-  intake_write(self, record);
+  struct outbox_record answer = *record;
+  answer.result = &result;
+  intake_write(self, &answer);
 }
 
 void intake_free_fetched(struct intake_core *self) {

@@ -31,8 +31,8 @@ void intake_move(struct intake_core *self, const struct queued_step *step,
 
 /* Answers a step that does not run. The record has the removals. */
 void intake_answer_by_agent(struct intake_core *self, const struct queued_step *step,
-                            struct outbox_record *record, enum step_cause cause, const char *reason,
-                            int64_t event_count);
+                            const struct outbox_record *record, enum step_cause cause,
+                            const char *reason, int64_t event_count);
 
 void intake_free_fetched(struct intake_core *self);
 
