@@ -242,14 +242,16 @@ static void write_fallback(struct heartbeat *self) {
 }
 
 /* Sends the next round: at once if it will wait or if there may be more messages, otherwise when
-   SET is due or after POLL_MS. */
+   SET is due or after POLL_MS. While a removal is under way, the positions of the messages after
+   the known ones are uncertain: a read would skip messages, and each later removal would have to
+   pass them. So they are read at once only after the removal, which takes long if output waits. */
 void heartbeat_advance(struct heartbeat *self) {
   if (self->state != RUNNING || !redis_connection_is_ready(self->connection) || is_under_way(self))
     return;
   int64_t now_ms = clock_monotonic_ms(), until_ms = until_set_ms(self, now_ms);
   bool has_more = self->page == 0 || self->found == self->page;
   if (until_ms == 0 || may_wait(self, now_ms) ||
-      (has_more && control_messages_may_read(self->control)))
+      (has_more && control_messages_may_read(self->control) && self->control->removal_end == 0))
     send_round(self);
   else
     loop_timer_start(self->tick,
