@@ -239,7 +239,7 @@ TREE_TEST(files_of_a_group_directory_keep_their_group) {
 
 /* Write-protected files and directories. The files of other users are written in place in such a
    directory, and in one like /tmp. */
-TREE_TEST(what_is_not_permitted_is_rejected) {
+TREE_TEST(a_write_without_permission_is_rejected) {
   static const struct {
     const char *path, *reason;
   } rows[] = {

@@ -64,7 +64,7 @@ TEST(a_short_burst_waits_only_for_the_gap) {
   assert_int_equal(add(&batcher, 1040), 0); /* the gap is over */
 }
 
-TEST(a_continuous_stream_waits_for_the_bound) {
+TEST(a_line_of_a_continuous_stream_waits_at_most_100_ms) {
   int64_t now_ms = 1000;
   struct batcher batcher = after_a_burst(&now_ms);
   assert_int_equal(now_ms, 1000 + BATCHER_QUICK * BATCHER_GAP_MS);
@@ -107,7 +107,7 @@ TEST(single_lines_are_sent_one_by_one) {
 }
 
 /* A line that follows is sent with the line after a pause, and costs no quick batch. */
-TEST(a_pause_is_no_silence) {
+TEST(a_short_pause_does_not_count_as_silence) {
   int64_t now_ms = 1000;
   struct batcher batcher = after_a_burst(&now_ms);
   now_ms += BATCHER_PAUSE_MS;
@@ -117,7 +117,7 @@ TEST(a_pause_is_no_silence) {
   assert_int_equal(add(&batcher, now_ms + 2), BATCHER_AGE_MS); /* no quick batch is left */
 }
 
-TEST(after_a_silence_there_are_quick_batches_again) {
+TEST(silence_allows_quick_batches_again) {
   static const struct {
     int64_t silence_ms, next_due_in_ms;
   } rows[] = {{BATCHER_AGE_MS - 1, BATCHER_AGE_MS},
@@ -143,7 +143,7 @@ TEST(silence_counts_from_the_last_line) {
   assert_int_equal(batcher.quick, BATCHER_QUICK);
 }
 
-TEST(fifty_lines_do_not_wait) {
+TEST(a_batch_of_fifty_lines_is_due_at_once) {
   int64_t now_ms = 1000;
   struct batcher batcher = after_a_burst(&now_ms);
   for (int round = 0; round < 3; round++) {

@@ -45,7 +45,7 @@ static int tear_down(void **state) {
 
 #define CAPTURE_TEST(NAME) TEST_WITH(struct capture *capture, NAME, set_up, tear_down)
 
-CAPTURE_TEST(the_head_is_stdout_and_the_tail_is_both) {
+CAPTURE_TEST(the_head_has_stdout_and_the_tail_has_both_streams) {
   add(capture, false, "e1", 2, false);
   assert_head(capture, "", 0);
   assert_errors(capture, "e1", 2);
@@ -196,7 +196,7 @@ static void expect_body(const struct model *model, const char *what) {
 }
 
 /* Lines of random lengths, most short, some longer than the body. */
-TEST(random_output_gives_the_body_of_the_model) {
+TEST(random_output_is_captured_as_in_the_model) {
   unsigned seed = 20261124;
   for (int trial = 0; trial < 12; trial++) {
     struct model *model = model_new();
@@ -253,7 +253,7 @@ TEST(output_as_long_as_the_head_is_not_cut) {
 
 /* The end may begin exactly with a line, behind a line end, inside a character, or in a last line
    that is longer. */
-TEST(the_end_begins_with_a_line_or_a_character) {
+TEST(the_kept_end_begins_with_a_whole_line_or_character) {
   static const size_t lasts[] = {4, 65532, 65533, 65534, 65535, 65536, 65537, 200000};
   for (size_t which = 0; which < 4; which++)
     for (size_t i = 0; i < sizeof lasts / sizeof *lasts; i++)
@@ -333,7 +333,7 @@ TEST(both_ends_of_a_raw_stream_are_kept) {
   free(text);
 }
 
-TEST(newlines_behind_the_head_are_not_a_cut) {
+TEST(newlines_after_the_head_do_not_count_as_truncation) {
   struct capture capture;
   capture_init(&capture, 4, 4);
   fill_raw(&capture, false, "abcd\n\n\n", 7);

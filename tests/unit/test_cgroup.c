@@ -41,7 +41,7 @@ static void open_with(struct cgroup *self, const struct tree *tree, const char *
   struct cgroup GROUP;                                                                             \
   open_with(&(GROUP), tree, (const char *const[]){__VA_ARGS__, NULL})
 
-TREE_TEST(without_groups_all_figures_are_unknown) {
+TREE_TEST(without_cgroups_all_figures_are_unknown) {
   struct cgroup group;
   cgroup_open(&group, tree->path);
   assert_int_equal(group.version, 0);
@@ -55,7 +55,7 @@ TREE_TEST(without_groups_all_figures_are_unknown) {
   assert_false(cgroup_oom_kills_group(&group));
 }
 
-TREE_TEST(version_2_in_a_container) {
+TREE_TEST(cgroup_v2_is_read_in_a_container) {
   OPEN(group, CGROUPS "0::/\n", MOUNT_V2("/"), V2 "memory.max=67108864\n",
        V2 "memory.current=50000000\n", V2 "memory.peak=60000000\n", V2 "memory.oom.group=1\n",
        V2 "memory.events=low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n",
@@ -76,7 +76,7 @@ TREE_TEST(version_2_in_a_container) {
   assert_int_equal(cgroup_oom_kills(&group), 5);
 }
 
-TREE_TEST(version_2_in_a_nested_group_has_the_limits_above_it) {
+TREE_TEST(a_nested_cgroup_v2_has_the_limits_of_its_parents) {
   OPEN(group, CGROUPS "0::/job/build\n", MOUNT_V2("/"), V2 "job/build/memory.stat=anon 1\n",
        V2 "job/build/memory.max=max\n", V2 "job/memory.max=33554432\n", V2 "memory.max=67108864\n");
   assert_int_equal(cgroup_memory_limit(&group), 32 * MIB);
@@ -84,7 +84,7 @@ TREE_TEST(version_2_in_a_nested_group_has_the_limits_above_it) {
 }
 
 /* Without a cgroup namespace the path is the host's, and only the container's group is mounted. */
-TREE_TEST(a_container_may_see_the_host_s_path) {
+TREE_TEST(a_container_may_see_the_path_of_the_host) {
   OPEN(group, CGROUPS "0::/kubepods/pod1/abc\n", MOUNT_V2("/kubepods/pod1/abc"),
        V2 "memory.stat=active_anon 77\n");
   assert_int_equal(cgroup_memory_unreclaimable(&group), 77);
@@ -93,7 +93,7 @@ TREE_TEST(a_container_may_see_the_host_s_path) {
   assert_int_equal(cgroup_memory_unreclaimable(&group), 77);
 }
 
-TREE_TEST(version_1_in_a_container) {
+TREE_TEST(cgroup_v1_is_read_in_a_container) {
   OPEN(group, CGROUPS "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n0::/\n",
        MOUNT_V1("/docker/abc"), V1 "memory.limit_in_bytes=67108864\n",
        V1 "memory.usage_in_bytes=1000000\n", V1 "memory.max_usage_in_bytes=2000000\n",

@@ -74,7 +74,7 @@ TREE_TEST(a_sweep_removes_the_files_of_a_dead_agent) {
 }
 
 /* Each sweep is about another one, even if nothing of the last one could be removed. */
-TREE_TEST(sweeps_come_to_every_dead_agent) {
+TREE_TEST(successive_sweeps_reach_every_dead_agent) {
   struct claims holder = begin(tree), claims = begin(tree);
   assert_int_equal(claims_acquire(&holder, "1"), CLAIM_ACQUIRED);
   die(&holder);

@@ -212,15 +212,15 @@ static void attack(struct tree *tree, const char *to) {
   assert_true(neighbour.exchanged > CALLS);
 }
 
-TREE_TEST(nothing_is_made_in_a_directory_that_a_link_leads_to) {
+TREE_TEST(no_file_is_created_in_a_directory_behind_a_link) {
   attack(tree, "../empty");
 }
 
-TREE_TEST(nothing_is_removed_from_a_directory_that_a_link_leads_to) {
+TREE_TEST(no_file_is_removed_from_a_directory_behind_a_link) {
   attack(tree, "../guarded");
 }
 
-TREE_TEST(no_file_that_a_link_leads_to_is_changed) {
+TREE_TEST(no_file_behind_a_link_is_changed) {
   attack(tree, "../file");
 }
 
@@ -229,7 +229,7 @@ TREE_TEST(no_directory_of_another_user_is_changed) {
 }
 
 /* `tools` is also made in a shared directory. */
-TREE_TEST(a_directory_that_takes_the_place_of_tools_keeps_its_mode) {
+TREE_TEST(a_directory_that_replaces_tools_keeps_its_mode) {
   for (int i = 0; i < 8; i++) {
     char name[16], bait[32];
     struct ipc_directory ipc = IPC_DIRECTORY_NONE;

@@ -788,7 +788,7 @@ DELIVERY_TEST(a_permanent_error_of_a_query_is_reported) {
 }
 
 /* The owner writes after a loss, which would be lost again. */
-DELIVERY_TEST(a_server_that_keeps_nothing_is_reported_once) {
+DELIVERY_TEST(a_server_that_loses_every_write_is_reported_once) {
   for (int i = 0; i < 3; i++)
     deliver_and_lose(owner);
   assert_int_equal(owner->lost_data, 1);

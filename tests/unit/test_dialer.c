@@ -165,7 +165,7 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
-SCENE_TEST(it_connects_to_a_port_and_the_kernel_finds_a_dead_peer) {
+SCENE_TEST(the_kernel_detects_a_dead_peer_of_a_tcp_connection) {
   serve(scene, true);
   dial(scene);
   expect_connected(scene);
@@ -202,7 +202,7 @@ static void fails(struct scene *scene, const char *why) {
   assert_string_equal(scene->why, why);
 }
 
-SCENE_TEST(a_path_that_is_too_long) {
+SCENE_TEST(a_socket_path_that_is_too_long_is_an_error) {
   struct sockaddr_un address;
   char path[sizeof address.sun_path + 1];
   memset(path, 'x', sizeof path);
@@ -248,13 +248,13 @@ SCENE_TEST(the_next_address_is_tried_after_a_deadline) {
   assert_true(wait_now_ms() - start_ms >= DIALER_ADDRESS_MS - 10);
 }
 
-SCENE_TEST(a_deadline_is_a_reason) {
+SCENE_TEST(a_silent_address_is_an_error_at_the_deadline) {
   char host[64];
   at(scene, silent_address(scene, host, sizeof host));
   fails(scene, "no answer in time");
 }
 
-SCENE_TEST(so_is_that_of_the_name_servers) {
+SCENE_TEST(silent_name_servers_are_an_error_at_the_deadline) {
   at(scene, "never");
   int64_t start_ms = wait_now_ms();
   fails(scene, "the name servers do not answer");
@@ -262,7 +262,7 @@ SCENE_TEST(so_is_that_of_the_name_servers) {
 }
 
 /* Cancels before the first turn of the loop, while resolving, and while connecting. */
-SCENE_TEST(what_is_cancelled_is_not_reported) {
+SCENE_TEST(a_cancelled_attempt_is_not_reported) {
   char silent[64];
   silent_address(scene, silent, sizeof silent);
   serve(scene, false);

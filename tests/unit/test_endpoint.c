@@ -119,7 +119,7 @@ SENTINELS_TEST(the_sentinel_that_knew_the_master_is_asked_first) {
   were_asked(scene, 1, 2, 0);
 }
 
-SENTINELS_TEST(an_unusable_reply_leads_to_the_next) {
+SENTINELS_TEST(after_an_unusable_reply_the_next_sentinel_is_asked) {
   static char large[100100];
   static const char *const answers[] = {
       "-ERR unknown command 'SENTINEL', with args beginning with: \r\n",
@@ -168,7 +168,7 @@ SENTINELS_TEST(a_password_is_sent_when_it_is_required) {
   assert_string_equal(fake_redis_command(scene->servers[0], 3), QUERY);
 }
 
-SENTINELS_TEST(a_wrong_password_leads_to_the_next) {
+SENTINELS_TEST(after_a_wrong_password_the_next_sentinel_is_asked) {
   static const char *const answers[] = {
       "-WRONGPASS invalid\r\n", "-NOAUTH again\r\n",
       "-ERR unknown command 'AUTH', with args beginning with: 's3cret' \r\n",

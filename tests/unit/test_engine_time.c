@@ -33,7 +33,7 @@ static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_
 
 #define ENGINE_TEST(NAME) TEST_WITH(struct step_owner *owner, NAME, set_up, step_owner_tear_down)
 
-ENGINE_TEST(without_a_step_the_frontend_is_asked_at_the_limit) {
+ENGINE_TEST(the_frontend_is_asked_once_at_the_idle_limit) {
   engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(loop_logged(&owner->loop, "no step for 1 s"), 1);
@@ -41,7 +41,7 @@ ENGINE_TEST(without_a_step_the_frontend_is_asked_at_the_limit) {
   assert_int_equal(owner->idle, 1);
 }
 
-ENGINE_TEST(the_limit_counts_from_the_start) {
+ENGINE_TEST(the_idle_limit_counts_from_the_start) {
   owner->delivery = DELIVERS;
   owner->leaves_when_idle = true;
   int64_t begin_ms = virtual_time_ms;
@@ -50,7 +50,7 @@ ENGINE_TEST(the_limit_counts_from_the_start) {
   assert_int_equal(owner->idle, 1);
 }
 
-ENGINE_TEST(a_frontend_that_waits_on_is_asked_again) {
+ENGINE_TEST(a_frontend_that_continues_to_wait_is_asked_again) {
   engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2); /* the answer may come later */
@@ -61,7 +61,7 @@ ENGINE_TEST(a_frontend_that_waits_on_is_asked_again) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(a_frontend_that_waits_on_may_be_asked_sooner) {
+ENGINE_TEST(a_frontend_that_continues_to_wait_can_be_asked_sooner) {
   engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   engine_wait_on(&owner->frontend, LIMIT_MS / 4);
@@ -113,7 +113,7 @@ static void expect_closed_now_after(struct step_owner *owner, int64_t begin_ms,
   assert_true(owner->closes > 0 && owner->close == FRONTEND_CLOSE_IMMEDIATE);
 }
 
-ENGINE_TEST(a_frontend_that_does_not_close_has_until_the_idle_limit) {
+ENGINE_TEST(a_frontend_that_does_not_close_is_stopped_at_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = HOLDS;
   engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
@@ -122,7 +122,7 @@ ENGINE_TEST(a_frontend_that_does_not_close_has_until_the_idle_limit) {
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_ERROR);
 }
 
-ENGINE_TEST(a_signal_has_a_deadline) {
+ENGINE_TEST(after_a_signal_the_agent_closes_at_its_deadline) {
   step_owner_limit_idle_time(owner, 0);
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
@@ -141,7 +141,7 @@ static void expect_killed_after(struct step_owner *owner, const char *command_li
   assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
 }
 
-ENGINE_TEST(a_step_has_its_grace_at_the_end) {
+ENGINE_TEST(a_running_step_has_a_grace_period_when_the_agent_ends) {
   step_owner_limit_idle_time(owner, 0);
   step_owner_start_script(owner, "trap '' TERM; echo ready; exec sleep 4024", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");

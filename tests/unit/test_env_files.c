@@ -36,7 +36,7 @@ TREE_TEST(files_that_cannot_be_variables_are_left_out) {
   close(log.fd);
 }
 
-TREE_TEST(anything_but_a_name_and_a_path_is_ignored) {
+TREE_TEST(entries_without_a_name_and_a_path_are_ignored) {
   struct log log = logged_open(LOG_WARN);
   tree_make(tree, "a=x");
   struct env_files *files =

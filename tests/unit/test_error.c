@@ -35,7 +35,7 @@ TEST(a_long_text_is_cut_in_its_middle) {
   assert_int_equal(capacity.next, '!');
 }
 
-TEST(no_character_is_cut) {
+TEST(a_cut_leaves_characters_whole) {
   struct error error;
   char text[601] = "";
   for (size_t begin = 0; begin < 3; begin++) {

@@ -105,7 +105,7 @@ TRIAL_TEST(without_a_path_the_default_path_is_searched) {
   says(trial, NULL, argv, envp, "found\n");
 }
 
-TRIAL_TEST(a_first_line_that_leads_nowhere_is_explained) {
+TRIAL_TEST(a_script_with_an_unusable_first_line_is_explained) {
   static const struct {
     const char *content, *why;
   } rows[] = {

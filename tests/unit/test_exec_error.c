@@ -38,7 +38,7 @@ static void assert_says(const char *path, int exec_errno, const char *expected) 
   assert_string_equal(error.text, expected);
 }
 
-TEST(a_missing_file, setup, teardown) {
+TEST(a_missing_file_is_named, setup, teardown) {
   assert_says("/no/such/file", ENOENT, "cannot run /no/such/file: no such file");
   assert_says("file", ENOENT, "cannot run file: no such file");
   assert_says("", ENOENT, "cannot run : no such file");
@@ -46,7 +46,7 @@ TEST(a_missing_file, setup, teardown) {
   assert_says("file", ENOENT, "cannot run file: no such file");
 }
 
-TEST(a_file_without_permission, setup, teardown) {
+TEST(a_denied_permission_is_explained, setup, teardown) {
   assert_says("/tmp", EACCES, "cannot run /tmp: permission denied: it is a directory");
   make_file("#!/bin/sh\n", 10, 0644);
   assert_says("file", EACCES,
@@ -79,7 +79,7 @@ INJECTION_TEST(a_noexec_mount_is_named) {
                         mount));
 }
 
-TEST(other_reasons, setup, teardown) {
+TEST(other_errors_are_explained, setup, teardown) {
   make_file("", 0, 0755);
   assert_says("file", E2BIG,
               "cannot run file: arguments and environment are too long together: use "
@@ -89,7 +89,7 @@ TEST(other_reasons, setup, teardown) {
   assert_says("file", ELOOP, "cannot run file: Too many levels of symbolic links");
 }
 
-TEST(scripts_without_their_interpreter, setup, teardown) {
+TEST(a_missing_interpreter_is_named, setup, teardown) {
   static const struct {
     const char *content, *says;
   } rows[] = {
@@ -153,7 +153,7 @@ static struct program make_program(uint16_t machine, const char *interpreter) {
   return program;
 }
 
-TEST(programs_without_their_loader, setup, teardown) {
+TEST(a_missing_loader_is_named, setup, teardown) {
   struct program program = make_program(EM_X86_64, "/no/ld-linux.so.2");
   make_file(&program, sizeof program, 0755);
   assert_says("file", ENOENT,
@@ -162,7 +162,7 @@ TEST(programs_without_their_loader, setup, teardown) {
 }
 
 /* Whatever the header contains, the text only lacks the name of the loader. */
-TEST(broken_programs, setup, teardown) {
+TEST(the_loader_of_a_broken_program_is_not_named, setup, teardown) {
   static const char unnamed[] =
       "cannot run file: it exists, but its interpreter or loader does not";
   const struct program whole = make_program(EM_X86_64, "/no/ld.so");
@@ -196,7 +196,7 @@ TEST(broken_programs, setup, teardown) {
   assert_non_null(strstr(error.text, "its loader llll"));
 }
 
-TEST(files_that_are_no_programs, setup, teardown) {
+TEST(a_file_that_is_not_a_program_is_explained, setup, teardown) {
   static const char *const contents[] = {"", "#", "text\n", "\177EL", "MZ\x90", "\177ELF\x02"};
   for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
     make_file(contents[i], strlen(contents[i]), 0755);
@@ -205,7 +205,7 @@ TEST(files_that_are_no_programs, setup, teardown) {
   }
 }
 
-TEST(programs_for_other_machines, setup, teardown) {
+TEST(a_program_for_another_machine_is_explained, setup, teardown) {
   static const struct {
     uint16_t machine;
     const char *name;

@@ -47,7 +47,7 @@ static void check(const struct row *rows, size_t count) {
   }
 }
 
-TEST(brackets_are_one_of_their_bytes) {
+TEST(brackets_match_one_of_their_bytes) {
   static const struct row rows[] = {
       {"[ab]", "a b x/a", "c ab A [ab] x/ab"},
       {"[a-c]", "a b c", "d A - a-c"},
@@ -95,7 +95,7 @@ TEST(brackets_are_one_of_their_bytes) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-TEST(braces_are_one_of_their_globs) {
+TEST(braces_match_one_of_their_globs) {
   static const struct row rows[] = {
       {"{a,b}", "a b x/a x/y/b", "c ab a,b {a,b}"},
       {"{a}", "a", "{a} b"},
@@ -136,7 +136,7 @@ TEST(braces_are_one_of_their_globs) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-TEST(a_backslash_makes_it_literal) {
+TEST(a_backslash_makes_the_next_byte_literal) {
   static const struct row rows[] = {
       {"\\*", "* x/*", "a \\* \\"},
       {"\\?", "?", "a"},
@@ -159,7 +159,7 @@ TEST(a_backslash_makes_it_literal) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-TEST(the_extras_of_gitignore_are_literal) {
+TEST(special_characters_of_gitignore_are_literal) {
   static const struct row rows[] = {
       {"!a", "!a x/!a", "a b"},      {"!", "!", "a"},          {"!!a", "!!a", "!a a"},
       {"!*.c", "!a.c !.c", "a.c b"}, {"#a", "#a x/#a", "a b"}, {"#*", "# #a", "a"},
@@ -173,7 +173,7 @@ TEST(the_extras_of_gitignore_are_literal) {
   assert_false(fits("a b*", "ab"));
 }
 
-TEST(a_slash_binds_to_the_root) {
+TEST(a_glob_with_a_slash_starts_at_the_root) {
   static const struct row rows[] = {
       {"/a", "a a/", "x/a b a/b"},
       {"/*.c", "a.c", "x/a.c"},
@@ -192,7 +192,7 @@ TEST(a_slash_binds_to_the_root) {
 }
 
 /* '-' nothing, 'b' something below the directory, 'n' the glob names it. */
-TEST(what_a_glob_can_match_below_a_directory) {
+TEST(a_glob_knows_whether_it_can_match_below_a_directory) {
   static const struct {
     const char *glob, *path;
     char reach;

@@ -240,7 +240,7 @@ static void expect_verdict(struct trial *trial, const struct row *row) {
     fail_msg("%s: %s", row->name, trial->error);
 }
 
-TEST(replies_lead_to_a_verdict, set_up, tear_down) {
+TEST(each_reply_to_the_handshake_has_its_outcome, set_up, tear_down) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     expect_verdict(*state, &rows[i]);
     tear_down(state);

@@ -33,7 +33,7 @@ static void check(const struct row *rows, size_t count) {
 
 #define CHECK_ROWS(ROWS) check(ROWS, sizeof(ROWS) / sizeof *(ROWS))
 
-TEST(the_ends_of_a_line_have_a_meaning) {
+TEST(markers_and_blanks_around_a_pattern_are_understood) {
   static const struct row rows[] = {
       {"#a", "#a", '-'},
       {"\\#a", "#a", 'h'},
@@ -66,7 +66,7 @@ TEST(a_line_that_is_no_glob_is_ignored) {
 }
 
 /* As in ripgrep and git. */
-TEST(a_wildcard_is_a_byte) {
+TEST(a_wildcard_matches_one_byte) {
   static const struct row rows[] = {
       {"caf?", "caf\xC3\xA9", '-'}, {"caf??", "caf\xC3\xA9", 'h'}, {"[\xC3\xA9]", "\xC3\xA9", '-'},
       {"[!a]", "\xC3\xA9", '-'},    {"[!a]?", "\xC3\xA9", 'h'},    {"*\xC3\xA9", "\xC3\xA9", 'h'},

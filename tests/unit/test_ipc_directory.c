@@ -20,7 +20,7 @@ static mode_t mode_of(const struct tree *tree, const char *name) {
   return file.st_mode & 07777;
 }
 
-TREE_TEST(tools_is_made_with_the_mode_of_its_parent) {
+TREE_TEST(the_tools_directory_gets_the_mode_of_its_parent) {
   assert_int_equal(chmod(tree->path, 02777), 0);
   struct ipc_directory ipc = begin(tree);
   assert_int_equal(mode_of(tree, "tools"), 02777);
@@ -35,7 +35,7 @@ static int ask_without_rights(void *context, struct error *error) {
 }
 
 /* Otherwise the request would look deleted, and its command would be cancelled. */
-TREE_TEST(hidden_files_are_not_taken_for_deleted) {
+TREE_TEST(inaccessible_files_do_not_count_as_deleted) {
   struct ipc_directory ipc = begin(tree);
   struct error error;
   tree_make(tree, "tools/a=text");

@@ -52,7 +52,7 @@ static void check(const char *text, size_t length) {
   cJSON_Delete(value);
 }
 
-TEST(every_byte_at_every_place) {
+TEST(every_byte_is_encoded_at_every_position) {
   for (size_t length = 1; length <= 26; length++) {
     for (size_t at = 0; at < length; at++) {
       for (unsigned byte = 0; byte < 256; byte++) {
@@ -65,7 +65,7 @@ TEST(every_byte_at_every_place) {
   }
 }
 
-TEST(every_pair_of_bytes) {
+TEST(every_pair_of_bytes_is_encoded) {
   static const size_t places[] = {0, 6, 7};
   for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
     for (unsigned pair = 0; pair < 0x10000; pair++) {
@@ -86,7 +86,7 @@ static void assert_encodes(const char *text, size_t length, const char *json) {
   assert_string_equal(out, json);
 }
 
-TEST(escapes_are_the_shortest) {
+TEST(the_shortest_escapes_are_used) {
   assert_encodes("", 0, "");
   assert_encodes(NULL, 0, "");
   assert_encodes("\"\\/\b\t\n\f\r", 8, "\\\"\\\\/\\b\\t\\n\\f\\r");
@@ -95,7 +95,7 @@ TEST(escapes_are_the_shortest) {
 }
 
 /* The examples of the Unicode standard, chapter 3, "U+FFFD Substitution of Maximal Subparts". */
-TEST(one_replacement_for_each_maximal_subpart) {
+TEST(each_maximal_subpart_becomes_one_replacement_character) {
 #define R UTF8_REPLACEMENT
   assert_encodes("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", 9, R R R R R R R R "A");
   assert_encodes("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", 9, R R R R R R R R "A");

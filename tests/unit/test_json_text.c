@@ -29,7 +29,7 @@ static const char *tokens_of(const char *bytes, size_t piece) {
   return shown;
 }
 
-TEST(tokens_are_the_same_in_pieces_and_behind_faults) {
+TEST(tokens_do_not_depend_on_the_pieces_of_the_text) {
   static const struct {
     const char *text, *tokens;
   } rows[] = {
@@ -114,7 +114,7 @@ static enum json_text_state judge_copy(const char *bytes, size_t length, size_t 
   return judged;
 }
 
-TEST(each_prefix_of_an_object_is_short) {
+TEST(each_prefix_of_an_object_is_incomplete) {
   const char *bytes = quoted(
       "\xEF\xBB\xBF\n{'a':[1,{'b':'\\u00e4\\\\\xE2\x82\xAC'},true,-1.5e+3],'c':01,'d':[]}\t ");
   size_t wrong, length = strlen(bytes), whole = length - 2;
@@ -122,7 +122,7 @@ TEST(each_prefix_of_an_object_is_short) {
     assert_int_equal(judge_copy(bytes, n, &wrong), n < whole ? JSON_TEXT_SHORT : JSON_TEXT_WHOLE);
 }
 
-TEST(a_prefix_of_no_object_is_broken) {
+TEST(a_text_that_begins_no_object_is_broken) {
   static const struct {
     const char *text;
     size_t wrong;

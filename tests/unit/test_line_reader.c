@@ -66,7 +66,7 @@ TRIAL_TEST(blank_lines_are_skipped) {
   expect(trial, "\n\r\n \t\r\na\n\n\n b \n  ", "[a][ b ]");
 }
 
-TRIAL_TEST(a_mark_at_the_start_is_skipped) {
+TRIAL_TEST(a_byte_order_mark_at_the_start_is_skipped) {
   expect(trial, "\xEF\xBB\xBF{}\n{}", "[{}][{}]");
   expect(trial, "\xEF\xBB\xBF\n{}", "[{}]");
   expect(trial, "\xEF\xBB\xBF", "");

@@ -87,7 +87,7 @@ static struct record split_at(const char *text, size_t length, size_t at) {
   return record;
 }
 
-TEST(each_ending_ends_a_line) {
+TEST(each_line_ending_ends_a_line) {
   static const struct {
     const char *text, *pieces;
   } rows[] = {

@@ -213,7 +213,7 @@ static void make_files(const struct tree *tree, int count) {
 }
 
 /* A thousand paths, of which each takes 23 KiB when it is escaped. */
-TREE_TEST(a_long_text_ends_early) {
+TREE_TEST(a_list_ends_at_its_maximum_size) {
   char name[250];
   memset(name, 1, sizeof name - 1);
   name[sizeof name - 1] = '\0';

@@ -50,7 +50,7 @@ static void assert_line(struct trial *trial, const char *expected) {
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, setup, teardown)
 
-TRIAL_TEST(a_line_as_in_the_header) {
+TRIAL_TEST(a_line_has_the_documented_form) {
   time_t before = time(NULL);
   log_line(&trial->log, LOG_INFO, "11111111-2222-3333-4444-555555555555", "exit=%d in %dms `%s`", 0,
            12, "git status");
@@ -175,7 +175,7 @@ static void say(struct reader *self, int lines, int length, int64_t patience_ms)
 }
 
 /* All lines share one deadline. */
-TEST(last_lines_share_one_deadline) {
+TEST(the_last_lines_share_one_deadline) {
   enum { LINES = 30, PATIENCE_MS = 300 };
   struct reader reader;
   reader_init(&reader);
@@ -209,7 +209,7 @@ static pid_t start_reading(struct reader *self, int pause_ms) {
   _exit(total > 1000000 ? 0 : 1);
 }
 
-TEST(last_lines_wait_for_a_reader) {
+TEST(the_last_lines_wait_for_a_reader) {
   struct reader reader;
   reader_init(&reader);
   pid_t pid = start_reading(&reader, 0);

@@ -128,7 +128,7 @@ TEST(blanks_and_line_ends_around_a_value_are_ignored) {
   masker_release(&masker);
 }
 
-TEST(values_are_bounded_in_number) {
+TEST(the_number_of_values_is_bounded) {
   struct masker masker = {0};
   char value[16];
   for (size_t i = 0; i < MASKER_VALUES_MAX; i++) {
@@ -140,7 +140,7 @@ TEST(values_are_bounded_in_number) {
   masker_release(&masker);
 }
 
-TEST(values_are_bounded_in_length) {
+TEST(the_length_of_a_value_is_bounded) {
   struct masker masker = {0};
   char *value = memory_allocate(MASKER_VALUE_MAX + 1);
   memset(value, 'a', MASKER_VALUE_MAX + 1);
@@ -292,7 +292,7 @@ static size_t three_thousand(void) {
   return 3000;
 }
 
-TEST(values_are_bounded_in_bytes) {
+TEST(the_total_size_of_values_is_bounded) {
   struct masker masker = {.bytes_max = three_thousand};
   char value[2001];
   for (int i = 0; i < 8; i++) {

@@ -205,7 +205,7 @@ static void check_rows(const struct row *rows, size_t count) {
   } while (0)
 
 /* An empty variable counts as not set. A flag overrides its variable, even if it is empty. */
-TEST(flags_and_variables_of_redis, clear_environment) {
+TEST(redis_has_flags_and_variables, clear_environment) {
   CHECK_ROWS(
       {NULL, {"--redis-url", "redis://h", "--job-id", "j"}, "run host=h job=j"},
       {NULL,
@@ -371,7 +371,7 @@ TEST(frontends_have_names_and_arguments, clear_environment) {
       {"SANDBOX_TOOL=grep", {"as ./write_file"}, "stdio tool=write_file"});
 }
 
-TEST(help_and_version_need_nothing, clear_environment) {
+TEST(help_and_version_need_no_other_flag, clear_environment) {
   CHECK_ROWS({NULL, {"--help"}, "help"}, {NULL, {"--version"}, "version"},
              {NULL, {"--version", "--help"}, "version"},
              {NULL, {"--job-id", "j", "--help"}, "help"},
@@ -405,7 +405,7 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
   free(help);
 }
 
-TEST(wrong_usage, clear_environment) {
+TEST(wrong_usage_is_explained, clear_environment) {
   CHECK_ROWS(
       {NULL, {NULL}, "--redis-url (or REDIS_URL) is required"},
       {NULL, {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
@@ -445,7 +445,7 @@ TEST(wrong_usage, clear_environment) {
       {NULL, {"as tool-runner", "--concurrency=2"}, "--concurrency: not with tool-runner"});
 }
 
-TEST(numbers, clear_environment) {
+TEST(numbers_out_of_range_are_rejected, clear_environment) {
   static const struct {
     const char *flag;
     const char *good[2];

@@ -299,7 +299,7 @@ STAYING_TEST(a_result_is_never_split) {
   holds(owner->outbox, ADDED PUSHED REMOVED ENDED);
 }
 
-STAYING_TEST(a_truncated_step_is_removed_as_the_oldest) {
+STAYING_TEST(a_truncated_step_is_removed_by_its_position) {
   struct payload step = {.bytes = "{begin", .length = 6, .is_truncated = true};
   put_result(owner, NULL, &result, &step, false);
   put_change(owner, OUTBOX_REMOVE_OLDEST, OUTBOX_INFLIGHT, &step);

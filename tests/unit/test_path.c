@@ -11,7 +11,7 @@ static void check(const char *path, const char *expected) {
   free(full);
 }
 
-TREE_TEST(without_a_current_directory_it_is_an_error) {
+TREE_TEST(a_relative_path_needs_a_current_directory) {
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
   tree_make_directory(tree, "gone", 0700);

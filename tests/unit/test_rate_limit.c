@@ -12,7 +12,7 @@ static int64_t take_all(struct rate_limit *pace, int64_t from_ms, int64_t to_ms)
   return taken;
 }
 
-TEST(a_burst_and_then_so_many_a_second) {
+TEST(events_are_allowed_in_a_burst_and_then_at_the_rate) {
   static const uint64_t rates[] = {1, 7, 999, 20000, 3333333};
   for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
     struct rate_limit pace;
@@ -23,14 +23,14 @@ TEST(a_burst_and_then_so_many_a_second) {
   }
 }
 
-TEST(silence_fills_the_burst_and_no_more) {
+TEST(silence_allows_at_most_one_burst) {
   struct rate_limit pace;
   rate_limit_init(&pace, 100, 50, 0);
   assert_int_equal(take_all(&pace, 1000000, 1000000), 50);
   assert_int_equal(take_all(&pace, 2000000, 2000000), 50);
 }
 
-TEST(what_came_all_the_same_is_waited_for) {
+TEST(events_beyond_the_limit_lengthen_the_wait) {
   struct rate_limit pace;
   rate_limit_init(&pace, 1000, 10, 0);
   for (int i = 0; i < 110; i++)

@@ -144,7 +144,7 @@ static int set_up_ready(void **state) {
 /* --- the handshake ---------------------------------------------------------------------------- */
 
 /* Bytes that arrive do not move the deadline. */
-STOPPED_TEST(a_handshake_that_drips_is_late) {
+STOPPED_TEST(a_handshake_that_arrives_in_single_bytes_times_out) {
   owner->handshake_answers[0] = "$100\r\n";
   start(owner, unlimited);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
@@ -207,7 +207,7 @@ READY_TEST(the_same_reason_is_logged_once) {
 }
 
 /* A restarting server is away for some moments, which is not worth a line. */
-READY_TEST(why_it_stays_away_is_logged_once) {
+READY_TEST(the_reason_of_an_outage_is_logged_once) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   expect(owner, "connected ready lost unreachable unreachable unreachable");
@@ -275,7 +275,7 @@ static void expect_connections(const struct owner *owner, int own, int others) {
 }
 
 /* Two nodes redirect to each other. */
-MOVED_TEST(a_circle_ends_with_a_pause) {
+MOVED_TEST(a_circle_of_redirections_ends_with_a_pause) {
   becomes_ready(owner);
   for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++)
     reconnects_on(owner, moved);

@@ -250,7 +250,7 @@ LIMITED_TEST(a_signal_does_not_wait_for_an_unreachable_redis) {
 }
 
 /* Restored steps are lost at once, and are restored again after pauses. */
-LIMITED_TEST(a_redis_that_keeps_no_step_is_logged_once) {
+LIMITED_TEST(a_redis_that_loses_restored_steps_is_logged_once) {
   owner->idle_limit_ms = 0;
   frontend_owner_begin(owner);
   frontend_owner_push_script(owner, "1", GATE("$D/go") "exit 5");

@@ -232,11 +232,13 @@ static void survives_every(void **state, const char *error) {
   assert_true(number > 100);
 }
 
-TEST(a_refusal_for_good, frontend_owner_set_up, frontend_owner_tear_down) {
+TEST(a_permanent_error_of_any_command_loses_no_step, frontend_owner_set_up,
+     frontend_owner_tear_down) {
   survives_every(state, "ERR refused by the test");
 }
 
-TEST(a_refusal_that_passes, frontend_owner_set_up, frontend_owner_tear_down) {
+TEST(a_transient_error_of_any_command_loses_no_step, frontend_owner_set_up,
+     frontend_owner_tear_down) {
   survives_every(state, "LOADING refused by the test");
 }
 

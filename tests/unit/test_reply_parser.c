@@ -158,7 +158,7 @@ static void add_row(struct trial *trial, const char *row) {
 }
 
 /* What follows a string that is too large in its reply is discarded too. */
-TRIAL_TEST(replies_come_whole_however_they_are_cut) {
+TRIAL_TEST(replies_are_parsed_from_pieces_of_any_size) {
   static const struct {
     const char *name, *bytes, *transcript;
   } rows[] = {
@@ -234,7 +234,7 @@ static bool add_item(struct trial *trial, unsigned *seed, int depth, char *expec
 }
 
 /* The scanner and hiredis agree on where each item ends. */
-TRIAL_TEST(random_replies_come_whole_however_they_are_cut) {
+TRIAL_TEST(random_replies_are_parsed_from_pieces_of_any_size) {
   reply_parser_release(&trial->parser);
   reply_parser_init(&trial->parser, least);
   for (unsigned seed = 0, round = 0; round < 300; round++) {
@@ -292,7 +292,7 @@ static void is_refused(struct trial *trial, const char *transcript, const char *
   }
 }
 
-TRIAL_TEST(a_reply_is_nested_as_deep_as_one_that_is_asked_for_and_no_deeper) {
+TRIAL_TEST(the_nesting_of_a_reply_is_limited) {
   add_text(trial, "*2\r\n*1\r\n*1\r\n*1\r\n*2\r\n:1\r\n*0\r\n*-1\r\n");
   expect(trial, "[[[[[:1 []]]]]nil ]");
   trial->length = 0;
@@ -301,7 +301,7 @@ TRIAL_TEST(a_reply_is_nested_as_deep_as_one_that_is_asked_for_and_no_deeper) {
 }
 
 /* hiredis frees a reply by recursion: whole, in part, and with the parser. */
-TRIAL_TEST(a_reply_of_any_depth_is_refused_and_freed) {
+TRIAL_TEST(a_deeply_nested_reply_is_rejected_and_freed) {
   enum { DEPTH = 260000 };
   char *bytes = malloc((size_t)4 * DEPTH);
   assert_non_null(bytes);
@@ -320,7 +320,7 @@ TRIAL_TEST(a_reply_of_any_depth_is_refused_and_freed) {
   }
 }
 
-TRIAL_TEST(a_reply_has_as_many_items_as_that_of_a_batch_and_no_more) {
+TRIAL_TEST(the_number_of_items_of_a_reply_is_limited) {
   static_assert(REPLY_PARSER_ITEMS_MAX == 16384, "as below, with the reply itself");
   add_text(trial, "+one\r\n*8192\r\n*8191\r\n");
   reply_parser_feed(&trial->parser, trial->bytes, trial->length);

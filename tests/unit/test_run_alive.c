@@ -69,7 +69,7 @@ static void expect(struct scene *scene, enum run_alive_answer expected, const ch
 }
 
 /* Nobody waits for an error that passes either. */
-SCENE_TEST(a_reply_is_an_answer) {
+SCENE_TEST(each_reply_means_yes_no_or_unknown) {
   static const struct {
     const char *reply;
     enum run_alive_answer answer;
@@ -90,7 +90,7 @@ SCENE_TEST(a_reply_is_an_answer) {
   }
 }
 
-SCENE_TEST(a_silent_or_absent_redis_is_not_waited_for) {
+SCENE_TEST(a_silent_or_absent_redis_means_unknown_after_10_s) {
   for (int absent = 0; absent < 2; absent++) {
     if (absent)
       fake_redis_refuse(scene->server);
@@ -101,7 +101,7 @@ SCENE_TEST(a_silent_or_absent_redis_is_not_waited_for) {
   }
 }
 
-SCENE_TEST(a_lost_connection_is_made_again) {
+SCENE_TEST(a_lost_connection_is_restored) {
   ask(scene);
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) > 1);
   scene->reply_to_query = ":1\r\n";

@@ -104,7 +104,7 @@ static void check_refused(const struct tree *tree, const char *path, const char 
   assert_string_equal(answer.error.text, formatted("%s%s", reason, tree_path(tree, path)));
 }
 
-TREE_TEST(a_byte_order_mark_is_no_text) {
+TREE_TEST(a_byte_order_mark_is_not_part_of_the_text) {
   tree_write(tree, "a", "\xEF\xBB\xBFusing x;\n\xEF\xBB\xBFusing y;\n", 0600);
   tree_make(tree, "b=\xEF\xBB\xBF");
   assert_string_equal(FOUND(tree, .pattern = "^using"), "a:1:using x; ");
@@ -147,7 +147,7 @@ TREE_TEST(utf16_with_a_byte_order_mark_is_text) {
   assert_string_equal(FOUND(tree, .path = "nul", .pattern = "yes.$"), "nul:1:yes ");
 }
 
-TREE_TEST(context_comes_once_and_in_order) {
+TREE_TEST(context_lines_appear_once_and_in_order) {
   tree_write(tree, "a", "M1\n2\n3\n4\nM5\nM6\n7\n8\n9\nM10\n", 0600);
   tree_write(tree, "b", "1\r\nM2\r\n3", 0600);
   static const struct {

@@ -199,7 +199,7 @@ TREE_TEST(a_glob_that_names_an_excluded_directory_searches_it) {
 }
 
 /* A directory that cannot be read is counted if the search looks into it. */
-TREE_TEST(a_named_directory_is_not_searched_beside_the_glob) {
+TREE_TEST(the_siblings_of_a_directory_that_a_glob_names_are_not_searched) {
   tree_make(tree, "home/ w/ w/node_modules/ w/node_modules/a/ w/node_modules/a/x=yes "
                   "w/node_modules/b/");
   assert_int_equal(chmod(tree_path(tree, "."), 0755), 0);

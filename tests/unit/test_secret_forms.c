@@ -11,7 +11,7 @@ static void assert_form(enum secret_form form, const char *value, const char *ex
 
 #define AWKWARD "a\"\\/\b\n\x1b\x7f<>&+'` \xC3\xA9\xF0\x9F\x98\x80\xFF~!"
 
-TEST(each_form_is_what_programs_print) {
+TEST(each_form_matches_what_programs_print) {
   static const struct {
     enum secret_form form;
     const char *value, *expected;
@@ -57,7 +57,7 @@ TEST(each_form_is_what_programs_print) {
 }
 
 /* A value at any place of a longer text has the form for that place. */
-TEST(base64_is_found_behind_and_before_anything) {
+TEST(base64_is_found_between_any_other_bytes) {
   static const enum secret_form forms[] = {SECRET_BASE64_0, SECRET_BASE64_1, SECRET_BASE64_2};
   const char *value = "\xFBs3\xFF-v\xFA";
   for (size_t before = 0; before < 9; before++)

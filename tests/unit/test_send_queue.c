@@ -116,7 +116,7 @@ TRIAL_TEST(a_batch_does_not_change_until_it_is_removed) {
   drain(trial);
 }
 
-TRIAL_TEST(a_batch_has_at_most_batch_pieces_chunks) {
+TRIAL_TEST(a_batch_has_at_most_the_maximum_of_chunks) {
   for (size_t i = 0; i <= BATCH_PIECES; i++)
     put(trial, CHUNK, 2);
   struct batch batch = batch_of(trial);

@@ -81,7 +81,7 @@ CHILD_TEST(signals_are_read_from_a_descriptor) {
 }
 
 /* The filter acts like an emulator without child subreapers. */
-CHILD_TEST(without_child_subreapers_it_starts_and_says_so) {
+CHILD_TEST(the_agent_starts_without_child_subreapers) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),

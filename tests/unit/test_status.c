@@ -24,7 +24,7 @@ static void expect_end(struct status *self, size_t held, const char *end) {
   free(text);
 }
 
-TEST(figures_are_read_for_the_first_two_and_then_for_each_fifth) {
+TEST(figures_are_updated_for_two_values_and_then_for_each_fifth) {
   static const char at_first[] = "],'Steps':{'ok':0,'failed':0,'timedOut':0,'cancelled':0},"
                                  "'HeldBytes':5,'Reconnects':3";
   struct status status;

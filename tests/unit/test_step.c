@@ -51,7 +51,7 @@ static void parse_golden(struct step *step, const char *path) {
   assert_int_equal(parse(step, golden, &error), 0);
 }
 
-TEST(a_run_step_as_in_the_contract) {
+TEST(a_run_step_of_the_protocol_is_read) {
   struct step step;
   parse_golden(&step, "tests/unit/golden/step_run.json");
   assert_int_equal(step.schema_version, 1);
@@ -70,7 +70,7 @@ TEST(a_run_step_as_in_the_contract) {
   assert_null(step.fields);
 }
 
-TEST(a_shutdown_and_a_cancel_as_in_the_contract) {
+TEST(a_shutdown_and_a_cancel_of_the_protocol_are_read) {
   static const struct {
     const char *path, *id;
     const struct step_kind *kind;
@@ -113,7 +113,7 @@ TEST(absent_and_null_fields_have_defaults) {
   }
 }
 
-TEST(an_unknown_kind_is_answered_with_the_versions_that_are_known) {
+TEST(the_error_of_an_unknown_kind_names_the_known_versions) {
   static const char *const unknown[] = {
       "'compile'",  "''",    "' '",       "'runs'", "'ru'", "'r un'", "'run\\u0000'",
       "'a\\nb'",    "8",     "-1",        "5.5",    "99",   "1e300",  "'8'",
@@ -127,7 +127,7 @@ TEST(an_unknown_kind_is_answered_with_the_versions_that_are_known) {
   }
 }
 
-TEST(a_step_may_have_more_than_it_needs) {
+TEST(unknown_fields_and_other_notations_are_accepted) {
   static const char *const rows[] = {
       /* Unknown fields are ignored; names are case-sensitive. */
       "{'stepId':'s','command':'x','x':[1,{'a':1,'a':2}],'Command':5,'':null}",
@@ -383,14 +383,14 @@ static void expect_counted(const char *part, size_t count, const char *message) 
   buffer_release(&text);
 }
 
-TEST(nesting_and_values_have_a_limit) {
+TEST(the_nesting_and_the_number_of_values_are_limited) {
   expect_counted(",[1", 62, "payload: expected JSON, got what is broken or cut off near byte 223");
   expect_counted(",[1", 63, "payload: expected at most 64 levels of nesting, got more at byte 225");
   expect_counted(",1", 200000, "payload: expected at most 200000 values, got more");
 }
 
 /* A long name or kind is shortened, so that the message is complete. */
-TEST(messages_are_short) {
+TEST(error_messages_are_short) {
   static const char *const around[][3] = {
       {"{'stepId':'s','command':'x','env':{'", "':1}}", ""},
       {"{'stepId':'s','command':'x','env':{'", "\\u0000':''}}", ""},

@@ -31,7 +31,7 @@ static void assert_writes(const struct step_event *self, const char *json) {
   free(out);
 }
 
-TEST(it_matches_the_golden_file) {
+TEST(an_event_matches_the_golden_file) {
   char golden[512] = "";
   FILE *file = fopen("tests/unit/golden/step_event.json", "r");
   assert_non_null(file);
@@ -49,7 +49,7 @@ TEST(it_matches_the_golden_file) {
 #define BEFORE "{'schemaVersion':1,'stepId':'" ID "','kind':"
 #define AFTER ",'timestamp':'" EPOCH "','seq':"
 
-TEST(each_field_has_its_place) {
+TEST(an_event_has_its_fields_in_order) {
   static const struct {
     const char *line;
     size_t length;
@@ -89,7 +89,7 @@ static int64_t read_seq(const char *json, const char *step_id) {
   return read_versioned(json, step_id, &version);
 }
 
-TEST(its_version_can_be_read_back) {
+TEST(the_schema_version_can_be_read_back) {
   static const struct {
     const char *json;
     int version;

@@ -2,7 +2,7 @@
 #include "wire/step_field.h"
 
 /* As a double, 2^53 + 1 is 2^53. */
-TEST(offsets) {
+TEST(an_offset_is_a_whole_number_below_2_to_the_53) {
   static const struct {
     const char *json;
     uint64_t number;
@@ -43,7 +43,7 @@ TEST(offsets) {
 }
 
 /* Like `kind`, `outputMode` and `sortBy`. */
-TEST(choices) {
+TEST(a_choice_is_a_name_or_a_number) {
   static const struct step_choice choices[] = {
       {"name", 0}, {"size", 1}, {"own", STEP_CHOICE_NO_NUMBER}, {"mtime", 2}, {0}};
   enum { UNKNOWN = 9 };
@@ -154,7 +154,7 @@ TEST(many_names_are_checked_quickly) {
   free(json);
 }
 
-TEST(a_path_ends_where_a_value_may_begin) {
+TEST(the_path_of_a_field_does_not_show_its_value) {
   static const struct {
     const char *path, *name, *expected;
   } rows[] = {
@@ -199,7 +199,7 @@ static int read_pairs(const char *json, struct step_list *list, struct error *er
   return result;
 }
 
-TEST(lists) {
+TEST(a_list_is_read_from_an_array_of_objects) {
   struct step_list list;
   struct error error;
   assert_int_equal(

@@ -26,7 +26,7 @@ static const struct step_usage usage = {.max_rss_bytes = 63791104,
                                         .involuntary_switches = 23,
                                         .processes = 4};
 
-TEST(it_matches_the_golden_file) {
+TEST(a_result_matches_the_golden_file) {
   char golden[1024] = "";
   FILE *file = fopen("tests/unit/golden/step_result.json", "r");
   assert_non_null(file);
@@ -117,7 +117,7 @@ TEST(truncated_output_follows_the_other_fields) {
                        "'outputTail':'\xC3\xA9\\n\xEF\xBF\xBD\\n\\\"','end':{'cause':'exited'}}"));
 }
 
-TEST(numbers_are_the_shortest) {
+TEST(numbers_have_their_shortest_form) {
   static const struct {
     int exit_code;
     int64_t ms;

@@ -43,7 +43,7 @@ TEST(a_valid_report_is_copied, NULL, NULL) {
   supervisor_report_release(&report);
 }
 
-TEST(before_the_end_the_status_is_invalid, NULL, NULL) {
+TEST(the_status_is_invalid_before_the_command_ends, NULL, NULL) {
   fill();
   atomic_store(&page.ended, 0);
   assert_true(supervisor_report_read(&report, &page));
@@ -107,7 +107,7 @@ static unsigned random_number(void) {
 }
 
 /* The sanitizers report an access out of bounds. */
-TEST(random_bytes_are_rejected_or_possible, NULL, NULL) {
+TEST(random_bytes_are_rejected_or_give_a_valid_report, NULL, NULL) {
   enum { ROUNDS = 20000 };
   unsigned char *bytes = (unsigned char *)&page;
   for (int round = 0; round < ROUNDS; round++) {

@@ -101,7 +101,7 @@ TEST(edits_that_cannot_be_applied_are_named) {
 #define WITH_OTHER " has it with other white space, quotes, dashes or Unicode normalization"
 
 /* Typical errors of models that quote a text. */
-TEST(a_text_that_only_looks_alike_is_named_by_its_line) {
+TEST(the_error_names_the_line_of_a_similar_text) {
   static const struct row rows[] = {
       {"x\n\tif (a)\n\t\treturn;\n",
        {"  if (a)\n    return;>y"},
@@ -184,7 +184,7 @@ TEST(a_text_that_would_be_too_large_is_rejected) {
   buffer_release(&text);
 }
 
-TEST(nul_is_text) {
+TEST(nul_bytes_are_text) {
   struct buffer text = {0}, report = {0};
   struct error error;
   buffer_add(&text, "a\0b\0c", 5);

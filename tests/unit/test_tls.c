@@ -237,7 +237,7 @@ SCENE_TEST_1_2(bytes_may_come_one_by_one_in_1_2) {
   bytes_one_by_one(scene);
 }
 
-SCENE_TEST(a_cut_at_any_byte_is_a_loss) {
+SCENE_TEST(a_connection_that_is_cut_at_any_byte_is_lost) {
   cut_at_any_byte(scene);
 }
 
@@ -245,7 +245,7 @@ SCENE_TEST_1_2(a_cut_at_any_byte_is_a_loss_in_1_2) {
   cut_at_any_byte(scene);
 }
 
-SCENE_TEST(an_end_without_close_notify_is_an_end) {
+SCENE_TEST(a_stream_may_end_without_close_notify) {
   char byte;
   assert_true(talks(scene, &(struct plan){0}));
   redis_server_kill(scene->server);

@@ -84,7 +84,7 @@ static void assert_refused(const char *tool, const char *json, const char *expec
 
 /* --- the table --- */
 
-TEST(seven_tools_in_a_fixed_order) {
+TEST(the_seven_tools_have_a_fixed_order) {
   static const char names[] =
       "execute_command read_file write_file edit_file list_directory grep directory_tree";
   size_t count = 0;
@@ -135,7 +135,7 @@ static void assert_schema(const char *tool, const char *properties, const char *
 #define INTEGER "{'type':'integer'}"
 #define STRINGS "{'type':'array','items':{'type':'string'}}"
 
-TEST(schemas_have_the_properties_of_the_contract) {
+TEST(schemas_have_the_documented_properties) {
   assert_schema("execute_command",
                 "'command':" STRING ",'args':" STRINGS ",'workdir':" STRING ",'timeout':" INTEGER
                 ",'env':" STRINGS ",'stdin':" STRING,
@@ -185,12 +185,12 @@ TEST(a_program_with_arguments_needs_no_shell) {
                       "directly");
 }
 
-TEST(an_empty_list_of_arguments_is_none) {
+TEST(an_empty_list_of_arguments_is_ignored) {
   assert_step("execute_command", "{'command':'ls -l','args':[]}",
               STEP("run") "'/box','timeoutSeconds':30,'command':'bash','args':['-c','ls -l']}");
 }
 
-TEST(workdir_timeout_env_and_stdin_of_a_command) {
+TEST(a_command_gets_its_workdir_timeout_env_and_stdin) {
   assert_step("execute_command",
               "{'command':'x','args':['y'],'workdir':'a/b','timeout':30.0,"
               "'env':['A=1','B=','C=x=y'],'stdin':'in\\n\\u0000'}",
@@ -235,7 +235,7 @@ TEST(a_tree_needs_no_arguments) {
 
 /* --- refused arguments --- */
 
-TEST(an_unknown_argument_is_named_with_all_that_are_known) {
+TEST(the_error_of_an_unknown_argument_lists_the_known_ones) {
   assert_refused("execute_command", "{'command':'x','cwd':'y'}",
                  "Error: unknown argument `cwd` (execute_command takes command, args, workdir, "
                  "timeout, env, stdin)");
@@ -247,7 +247,7 @@ TEST(an_unknown_argument_is_named_with_all_that_are_known) {
                  "new_string, replace_all)");
 }
 
-TEST(a_required_argument_is_missing) {
+TEST(a_missing_required_argument_is_named) {
   assert_refused("execute_command", "{}", "Error: command: required");
   assert_refused("execute_command", "{'command':null}", "Error: command: required");
   assert_refused("write_file", "{'path':'x'}", "Error: content: required");

@@ -65,7 +65,7 @@ static void expect_end(const char *output, const char *errors, int exit_code, bo
   EXPECT_COMMAND(result, exit_code != 0, expected);
 }
 
-TEST(what_a_command_prints_and_how_it_ends_are_lines) {
+TEST(the_answer_has_the_output_and_the_exit_of_a_command) {
   expect_end("hi\n", "", 0, false, "hi");
   expect_end("", "", 0, false, "(no output)");
   expect_end("\n\n", "\n", 0, false, "(no output)");
@@ -78,7 +78,7 @@ TEST(what_a_command_prints_and_how_it_ends_are_lines) {
   expect_end("", "", 137, false, "(exit code: 137)");
 }
 
-TEST(a_command_killed_for_memory_says_so) {
+TEST(the_answer_explains_an_out_of_memory_kill) {
   static const char why[] = "the container's memory was exhausted (94 of 100 MiB)";
   struct execution_result end = failed(EXECUTION_MEMORY_LIMIT, 137, why);
   EXPECT_COMMAND(end, true,
@@ -100,7 +100,7 @@ static struct captured_stream cut_stream(const char *head, const char *tail, uin
                                   .total = total};
 }
 
-TEST(a_stream_that_was_cut_says_so_between_its_ends) {
+TEST(the_answer_shows_where_a_stream_was_cut) {
   struct execution_result result = {.output = cut_stream("abc\n", "xyz\n\n", 60000),
                                     .errors = cut_stream("err", "or", 70000)};
   EXPECT_COMMAND(result, false,
@@ -112,7 +112,7 @@ TEST(a_stream_that_was_cut_says_so_between_its_ends) {
   EXPECT_COMMAND(result, false, "abc\r\n...(59993 bytes left out)");
 }
 
-TEST(a_stream_of_two_sides_is_whole) {
+TEST(a_stream_of_exactly_the_maximum_is_not_cut) {
   enum { SIDE = 25600 };
   char text[2 * SIDE + 2] = "", expected[2 * SIDE + 100];
   memset(text, 'x', 2 * SIDE);
@@ -188,7 +188,7 @@ TEST(an_image_is_named_and_can_be_shown) {
   expect_image("execute_command", "{'command':'x'}", printed("image/png\nAAAA"), "", "");
 }
 
-TEST(a_file_tool_that_was_ended_says_how) {
+TEST(the_answer_explains_how_a_file_tool_was_ended) {
   struct execution_result result = printed("[{");
   result.outcome = EXECUTION_TIMED_OUT;
   result.exit_code = EXECUTION_EXIT_TIMED_OUT;

@@ -138,7 +138,7 @@ TREE_TEST(directories_are_listed_and_drawn) {
          "./\n\u251C\u2500\u2500 src/\n\u2514\u2500\u2500 main.c");
 }
 
-TREE_TEST(matches_are_found) {
+TREE_TEST(grep_shows_each_match_with_its_path_and_line) {
   tree_write(tree, "a.c", "one\ntwo\nthree\n", 0644);
   tree_write(tree, "b.h", "two\ntwo\n", 0644);
   expect(tree, "grep", "{'path':'$','pattern':'two','context_before':1}", false,
@@ -189,7 +189,7 @@ static const char *times(int count, const char *text) {
 }
 
 /* As in minified files: 160 of the 240 characters begin at the match, if there are as many. */
-TREE_TEST(the_text_of_a_match_shows_the_match) {
+TREE_TEST(a_long_line_is_cut_around_its_match) {
   static const char arguments[] = "{'path':'f','pattern':'needle'}";
   static const struct {
     int before; /* characters in front of the match */
@@ -234,7 +234,7 @@ TREE_TEST(a_match_behind_a_nul_is_shown) {
          "f:1:…b needle\nf:2:\xFF\xFFneedle\xFF");
 }
 
-TREE_TEST(a_directory_of_more_than_a_thousand_is_cut) {
+TREE_TEST(a_list_is_cut_after_a_thousand_entries) {
   for (int i = 0; i < 1001; i++)
     tree_write(tree, formatted("%04d", i), "", 0644);
   struct buffer expected = {0};

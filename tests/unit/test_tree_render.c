@@ -33,7 +33,7 @@ static void expect(const struct tree *tree, unsigned max_depth, const char *cons
   assert_false(result.is_cut);
 }
 
-TREE_TEST(each_group_is_in_the_order_of_bytes) {
+TREE_TEST(directories_come_before_files_and_both_are_sorted) {
   tree_make(tree, "b a-b a.b a/ a/x ab B/ \xC3\xA9/ \xC3\xA9t _");
   expect(tree, 4, NULL,
          "├── B/\n"

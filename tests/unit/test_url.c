@@ -77,7 +77,7 @@ static const struct {
     {"redis+sentinel://h/a,b:c", "a,b:c at h:26379", NULL, NULL, 0},
 };
 
-TEST(each_form_is_accepted) {
+TEST(each_form_of_a_url_is_accepted) {
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
     struct redis_url url;
     struct error error = {.text = "untouched"};
@@ -150,7 +150,7 @@ static void expect_refused(const char *text, const char *message) {
   assert_true(url.user == NULL && url.password == NULL);
 }
 
-TEST(malformed_text_is_rejected) {
+TEST(a_malformed_url_is_rejected) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
     for (size_t k = 0; k < 16 && refused[i].texts[k] != NULL; k++)
       expect_refused(refused[i].texts[k], refused[i].message);
@@ -189,7 +189,7 @@ TEST(tls_can_be_chosen_in_each_form) {
   }
 }
 
-TEST(names_for_people_are_cut) {
+TEST(a_long_display_name_is_cut) {
   static const struct {
     const char *text;
     const char *name;
@@ -288,7 +288,7 @@ TEST(no_password_is_left_after_redaction) {
   assert_true(parsed > 100);
 }
 
-TEST(a_port_is_no_more_than_its_bytes) {
+TEST(a_port_is_parsed_within_its_length) {
   unsigned port;
   assert_int_equal(redis_address_parse_port("123", 2, &port), 0);
   assert_int_equal(port, 12);
@@ -321,7 +321,7 @@ TEST(a_redirection_names_a_node) {
   }
 }
 
-TEST(a_redirection_may_be_malformed) {
+TEST(a_malformed_redirection_is_rejected) {
   static const char *const texts[] = {"",        ":",     "h",     "h:",    "h:0",
                                       "h:65536", "h:x",   "h:1 ",  "h :1",  "h:-1",
                                       "?:6379",  "a,b:1", "h\n:1", "a@b:1", "h:123456789012"};
@@ -334,7 +334,7 @@ TEST(a_redirection_may_be_malformed) {
   assert_int_equal(redis_address_parse_redirect(&address, ":6379", NULL), -1);
 }
 
-TEST(an_address_has_a_name_for_people) {
+TEST(an_address_has_a_display_name) {
   static const struct redis_address addresses[] = {{"h", 1}, {"::1", 6379}, {"/path:1", 0}};
   static const char *const names[] = {"h:1", "[::1]:6379", "/path:1"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -1,7 +1,7 @@
 #include "base/utf8.h"
 #include "tests/test.h"
 
-TEST(units_are_what_a_decoder_of_utf_8_makes) {
+TEST(utf16_units_are_counted_as_decoded_from_utf8) {
   static const struct {
     const char *text;
     size_t units;
@@ -40,6 +40,6 @@ TEST(units_are_what_a_decoder_of_utf_8_makes) {
   }
 }
 
-TEST(a_nul_is_a_unit) {
+TEST(a_nul_counts_as_one_unit) {
   assert_int_equal(utf16_units("a\0b", 3), 3);
 }

@@ -67,7 +67,7 @@ static size_t slow_sequence(const struct reference *reference, const unsigned ch
   return 0;
 }
 
-TEST(every_one_two_and_three_bytes) {
+TEST(every_sequence_of_up_to_three_bytes_is_classified) {
   const struct reference *reference = *state;
   for (unsigned value = 0; value < 1 << 24; value++) {
     unsigned char bytes[3] = {(unsigned char)(value >> 16), (unsigned char)(value >> 8),
@@ -86,7 +86,7 @@ TEST(every_one_two_and_three_bytes) {
   }
 }
 
-TEST(every_code_point) {
+TEST(every_code_point_is_classified) {
   for (unsigned code = 0; code <= 0x110000; code++) {
     unsigned char bytes[4];
     size_t n = encode(bytes, code);
