@@ -49,7 +49,7 @@ JOB_TEST_NO_AGENT(without_an_agent_a_cancel_waits_for_a_day) {
   job_wait_length(job, "in", 2);
 }
 
-JOB_TEST_NO_AGENT(a_shutdown_has_its_turn_and_needs_an_agent) {
+JOB_TEST_NO_AGENT(a_shutdown_waits_for_its_turn_and_needs_an_agent) {
   sandbox_expect(job, "$S shutdown", 125, "", NULL);
   job_wait_length(job, "in", 0);
   set_heartbeat(job, "\"control\"");
@@ -77,13 +77,13 @@ JOB_TEST_NO_AGENT(an_interrupt_of_run_is_sent_out_of_band) {
 
 /* --- doctor ----------------------------------------------------------------------------------- */
 
-JOB_TEST_NO_AGENT(doctor_checks_the_type_of_the_list) {
+JOB_TEST_NO_AGENT(doctor_checks_the_type_of_the_control_list) {
   job_do(job, "SET sandbox:%s:control x", job->id);
   sandbox_expect(job, "$S doctor | grep -c '^✗ sandbox:.*:control is a string, not a list'", 0,
                  "1\n", "");
 }
 
-JOB_TEST_NO_AGENT(doctor_names_the_right_that_an_agent_of_0_2_did_not_need) {
+JOB_TEST_NO_AGENT(doctor_names_the_permission_that_agents_need_since_0_3) {
   redisContext *agent = redis_server_connect(job->server);
   job_do(job, "ACL SETUSER old on >x ~sandbox:* +@all -lrange");
   freeReplyObject(redisCommand(agent, "AUTH old x"));

@@ -70,7 +70,7 @@ JOB_TEST(a_fifo_is_written_to_and_not_replaced) {
 }
 
 /* /dev/stdout is a link to a pipe, or to a file that others have open. */
-JOB_TEST(each_name_of_standard_output_is_written_to) {
+JOB_TEST(a_copy_can_go_to_any_name_of_standard_output) {
   expect(job,
          "ln -s /proc/self/fd/1 out; ln -s /proc/self/fd/2 err; echo a > $B/f; $S cp :$B/f out; "
          "$S cp :$B/f err; test -L out -a -L err",
@@ -138,7 +138,7 @@ static void expect_rejected(struct job *job, const char *errors) {
          "125\n.:\nout\n\nout:\nin\n\nout/in:\n", errors);
 }
 
-JOB_TEST_NO_AGENT(a_name_that_leads_out_is_rejected) {
+JOB_TEST_NO_AGENT(a_name_outside_of_the_target_is_rejected) {
   start_with_tar(job, "echo x > f; tar -P --transform 's,^,a/../../,' -cf $a f");
   expect_rejected(job, "sandbox: rejected a/../../f: it leads out of the directory\n");
 }
@@ -154,13 +154,13 @@ JOB_TEST_NO_AGENT(a_name_behind_a_link_is_rejected) {
   expect_rejected(job, "sandbox: rejected l/f: it leads through a link or a file\n");
 }
 
-JOB_TEST_NO_AGENT(a_hard_link_that_leads_out_is_rejected) {
+JOB_TEST_NO_AGENT(a_hard_link_outside_of_the_target_is_rejected) {
   start_with_tar(job, "echo x > f; ln f g; tar -P --transform 's,^f,../../f,h' --transform "
                       "'s,^f,k,r' -cf $a f g");
   expect_rejected(job, "sandbox: rejected ../../f: it leads out of the directory\n");
 }
 
-JOB_TEST_NO_AGENT(links_that_lead_out_are_left_out) {
+JOB_TEST_NO_AGENT(links_that_leave_the_copy_are_skipped) {
   start_with_tar(job,
                  "ln -s /etc/passwd a; ln -s ../x b; mkdir d; ln -s ../../x d/c; ln -s .. d/e; "
                  "ln -s d/.. f; ln -s d/e g; tar -cf $a a b d f g");

@@ -25,7 +25,7 @@ JOB_TEST(a_large_file_is_joined_in_the_sandbox) {
          "r\ns\n", "");
 }
 
-JOB_TEST(lines_have_numbers) {
+JOB_TEST(read_numbers_the_chosen_lines) {
   expect(job, "seq 20 > a; $S read $D/a -l 9:2", 0, " 9\t9\n10\t10\n", "");
   expect(job, "$S read -l 20 $D/a", 0, "20\t20\n21\t\n", "");
   expect(job, "$S read -l 0:1 $D/a", 64, "", NULL);
@@ -63,7 +63,7 @@ JOB_TEST(matches_have_a_path_and_a_line) {
          "grep found no file that matches the glob '*.py'\n");
 }
 
-JOB_TEST(json_is_the_output_content) {
+JOB_TEST(the_json_option_prints_the_output_content) {
   expect(job, "printf ab > a; $S --json read $D/a; $S read --json -l 1:1 $D/a", 0,
          "{\"size\":2,\"content\":\"YWI=\"}\n\"1\\tab\"\n", "");
   expect(job, "mkdir e; $S ls --json $D/e; $S tree --json $D/e", 0, "[]\n\"e/\"\n", "");

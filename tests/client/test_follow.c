@@ -121,7 +121,7 @@ JOB_TEST_NO_AGENT(partial_lines_are_joined_and_each_line_has_its_step_and_time) 
                  "1111│ 2026-05-05T10:00:03.500+00:00 E\n");
 }
 
-JOB_TEST(a_page_and_a_recording_are_complete) {
+JOB_TEST(follow_writes_a_complete_page_and_recording) {
   char *page = job_path(job, "out.html"), *cast = job_path(job, "out.cast");
   run_script(job, ID,
              "printf \"\\033[1;31m<a & b>\\033[0m\\033[2Jc\\n\"; sleep 0.1; echo e >&2; exit 3");
@@ -200,7 +200,7 @@ JOB_TEST_NO_AGENT(the_id_of_a_waiting_step_moves_no_cursor) {
   sandbox_terminal_expect_exit(terminal, 130);
 }
 
-JOB_TEST(a_terminal_sees_which_step_a_line_is_of) {
+JOB_TEST(a_terminal_shows_the_step_of_each_line) {
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S follow --all -n 1");
   run_script(job, ID, "echo a; echo b >&2; exit 3");
   sandbox_terminal_wait(terminal, "\x1b[2m1111 sh\x1b[0m\r\n");

@@ -26,7 +26,7 @@ static int tear_down(void **state) {
 
 #define OLD_TEST(NAME) TEST_WITH(struct old_job *old, NAME, set_up, tear_down)
 
-OLD_TEST(a_command_runs) {
+OLD_TEST(an_old_agent_runs_a_command) {
   struct job *job = old->job;
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
   sandbox_expect(job, "$S --json run -- true | tail -n 1 | grep -c '^{\"result\":{'", 0, "1\n", "");
@@ -34,7 +34,7 @@ OLD_TEST(a_command_runs) {
   job_wait_length(job, "results", 1);
 }
 
-OLD_TEST(a_field_that_the_agent_would_ignore_is_an_error) {
+OLD_TEST(a_field_that_the_old_agent_would_ignore_is_an_error) {
   struct job *job = old->job;
   sandbox_expect(job, "echo a | $S run -i -- cat", 125, "",
                  "sandbox: -i needs an agent with stdin\n");
@@ -46,7 +46,7 @@ OLD_TEST(a_field_that_the_agent_would_ignore_is_an_error) {
   job_wait_length(job, "results", 0);
 }
 
-OLD_TEST(files_are_read_written_and_searched) {
+OLD_TEST(an_old_agent_reads_writes_and_searches_files) {
   struct job *job = old->job;
   sandbox_expect(job, "$S read /a", 0, OLD_AGENT_FILE, "");
   sandbox_expect(job, "$S read /a -l 1", 0, OLD_AGENT_FILE, "");
@@ -57,7 +57,7 @@ OLD_TEST(files_are_read_written_and_searched) {
   job_wait_length(job, "results", 0);
 }
 
-OLD_TEST(commands_that_look_work) {
+OLD_TEST(ps_jobs_top_and_doctor_work_with_an_old_agent) {
   struct job *job = old->job;
   sandbox_expect(job, "$S ps | grep -c 'agent 0.1.0 or older pid '", 0, "1\n", "");
   sandbox_expect(job, "env -u JOB_ID $S jobs | grep -c '0.1.0 or older'", 0, "1\n", "");
@@ -70,7 +70,7 @@ OLD_TEST(commands_that_look_work) {
   sandbox_expect(job, "$S doctor | grep '^✗'", 1, "", "");
 }
 
-OLD_TEST(cancel_and_shutdown_work) {
+OLD_TEST(cancel_and_shutdown_work_with_an_old_agent) {
   struct job *job = old->job;
   struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, job_format(job, "exec $S run -c 'echo up; %s'", job_sleep(job, 600)));

@@ -40,7 +40,7 @@ JOB_TEST_NO_AGENT(a_long_queue_is_listed_completely) {
   sandbox_expect(job, "$S ps | sed 1s/,.*// | head -1 | grep -o 'no agent'", 0, "no agent\n", "");
 }
 
-JOB_TEST_NO_AGENT(an_id_is_as_short_as_it_is_unique) {
+JOB_TEST_NO_AGENT(an_id_is_shortened_to_a_unique_prefix) {
   static const char *const ids[] = {"abcdef01", "ffff",     "abcd",
                                     "ABCDEF02", "abcdef01", "0123456789"};
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
@@ -50,7 +50,7 @@ JOB_TEST_NO_AGENT(an_id_is_as_short_as_it_is_unique) {
                  "abcdef01 ffff abcd ABCDEF02 0123 ", "");
 }
 
-JOB_TEST_NO_AGENT(a_command_shows_its_usage) {
+JOB_TEST_NO_AGENT(the_help_of_a_command_shows_its_usage) {
   sandbox_expect(job, "$S ps --help", 0, "usage: sandbox ps\n", "");
   sandbox_expect(job, "$S write --help", 0, "usage: sandbox write PATH < FILE\n", "");
 }

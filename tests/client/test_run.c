@@ -83,7 +83,7 @@ JOB_TEST_NO_AGENT(an_exit_code_out_of_range_is_an_error) {
   agent_process_free(client);
 }
 
-JOB_TEST(json_is_the_events_and_the_result) {
+JOB_TEST(the_json_option_prints_the_events_and_the_result) {
   struct agent_process *client = sandbox_start(job, "$S --json run -- sh -c 'echo a; exit 3'");
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 3);
   const char *line = agent_process_output(client);
@@ -137,7 +137,7 @@ JOB_TEST_NO_AGENT(run_waits_for_an_agent_that_is_starting) {
   agent_process_free(client);
 }
 
-JOB_TEST(a_reader_that_leaves_cancels_the_step) {
+JOB_TEST(a_closed_pipe_cancels_the_step) {
   const char *sleep = job_sleep(job, 600);
   sandbox_expect(job, job_format(job, "$S run -c 'echo a; echo b; %s' | head -n 1", sleep), 0,
                  "a\n", NULL);

@@ -28,7 +28,7 @@ static double answered_after_ms(struct job *job, size_t waiting, size_t padding_
   return took_ms;
 }
 
-JOB_TEST(from_the_push_to_the_answer_of_what_obeys_sigterm) {
+JOB_TEST(a_command_that_obeys_sigterm_is_cancelled_within_50_ms) {
   double took_ms = obeyed_after_ms(job);
   for (int i = 1; i < ATTEMPTS && took_ms > OBEYED_MS; i++)
     took_ms = obeyed_after_ms(job);
@@ -37,7 +37,7 @@ JOB_TEST(from_the_push_to_the_answer_of_what_obeys_sigterm) {
 }
 
 /* wire/PROTOCOL.md: within a second, whatever waits in front of it. */
-JOB_TEST(from_the_push_to_the_answer_behind_steps_that_wait) {
+JOB_TEST(a_cancel_takes_at_most_1_s_behind_a_thousand_steps) {
   static const size_t waiting[] = {100, 1000};
   for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
     double took_ms = answered_after_ms(job, waiting[i], 0);
@@ -49,7 +49,7 @@ JOB_TEST(from_the_push_to_the_answer_behind_steps_that_wait) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(from_the_push_to_the_answer_behind_48_mebibytes) {
+JOB_TEST(a_cancel_takes_at_most_8_s_behind_48_mebibytes_of_steps) {
   enum { BOUND_MS = 8000 };
   double took_ms = answered_after_ms(job, 48, (size_t)1 << 20);
   print_message("behind 48 MiB: %.0f ms\n", took_ms);
@@ -66,7 +66,7 @@ static void push_many(struct job *job, int count) {
 }
 
 /* wire/PROTOCOL.md: the agent reads all that lies in front of it. */
-JOB_TEST(of_the_last_of_a_million_steps_that_wait) {
+JOB_TEST(the_last_of_a_million_waiting_steps_is_cancelled_within_2_s) {
   enum { WAITING = 1000000, BOUND_MS = 2000 };
   (void)job_push_endless(job, job_sleep(job, 600));
   push_many(job, WAITING);
@@ -102,15 +102,15 @@ static void cancel_many(struct job *job, const char *order) {
   assert_true(took_ms <= BOUND_MS);
 }
 
-JOB_TEST(of_a_hundred_thousand_steps_that_wait) {
+JOB_TEST(a_hundred_thousand_steps_are_cancelled_within_30_s) {
   cancel_many(job, "i");
 }
 
-JOB_TEST(of_a_hundred_thousand_steps_from_the_newest_on) {
+JOB_TEST(a_hundred_thousand_steps_are_cancelled_from_the_newest_on) {
   cancel_many(job, "ARGV[2] + 1 - i");
 }
 
-JOB_TEST(who_ignores_sigterm_is_killed_after_10_s) {
+JOB_TEST(a_command_that_ignores_sigterm_is_killed_after_10_s) {
   enum { GRACE_MS = 10000, BOUND_MS = 15000 };
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM; echo up; exec %s", job_sleep(job, 600)));

@@ -171,6 +171,6 @@ TEST(input_without_an_end_delays_neither_signals_nor_deadlines) {
 }
 
 /* They are refused as soon as there are more than a step may have. */
-TEST(zeros_are_not_a_step) {
+TEST(endless_zeros_are_rejected) {
   assert_int_equal(exit_of(start(&frontends[ONCE], zeros, 0)), 125);
 }
