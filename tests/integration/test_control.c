@@ -193,7 +193,7 @@ static bool control_expires(void *context) {
 }
 
 /* Without LRANGE the step is not found, so the message stays in the list. */
-JOB_TEST_NO_AGENT(messages_expire_as_the_other_keys_do) {
+JOB_TEST_NO_AGENT(the_control_list_expires_like_the_other_keys) {
   const cJSON *running = marks_step(job, "echo up; gate");
   job_push(job, running);
   (void)job_push_echo(job, "fetched");

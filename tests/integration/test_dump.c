@@ -69,7 +69,7 @@ JOB_TEST(the_sender_of_sigusr1_may_have_exited) {
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
 }
 
-JOB_TEST(sigusr1_logs_what_redis_has_not_acknowledged) {
+JOB_TEST(sigusr1_logs_output_that_redis_has_not_acknowledged) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
   redis_server_freeze(job->server);

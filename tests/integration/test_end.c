@@ -126,7 +126,7 @@ static const cJSON *find_alive(const cJSON *end, const char *command) {
   return NULL;
 }
 
-JOB_TEST(the_end_lists_what_was_running_at_the_deadline) {
+JOB_TEST(the_end_lists_processes_that_ran_at_the_deadline) {
   static const char script[] = "sleep 600.203 & setsid sleep 600.204 & sleep 600.205";
   cJSON *step = job_script(job, script);
   cJSON_AddNumberToObject(step, "timeoutSeconds", 3);

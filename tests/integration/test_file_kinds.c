@@ -14,7 +14,7 @@
 #define LIST "'kind':'listFiles','path':"
 #define GREP "'kind':'grep','path':"
 
-JOB_TEST(what_is_not_of_its_kind_is_refused_at_once) {
+JOB_TEST(a_missing_file_or_one_of_another_type_is_an_error) {
   assert_int_equal(mkdir(kind_rows_path(job, "directory"), 0777), 0);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -75,7 +75,7 @@ JOB_TEST(a_long_path_is_cut_in_its_middle) {
 
 /* --- readFile --- */
 
-JOB_TEST(reading_text_comes_as_it_is) {
+JOB_TEST(read_file_returns_the_text_unchanged) {
   kind_rows_file(job, "text", "one\ntwo\r\n\n  four \"\\");
   kind_rows_file(job, "empty", "");
   kind_rows_file(job, "mark", "\xEF\xBB\xBFone\n");
@@ -94,7 +94,7 @@ JOB_TEST(reading_text_comes_as_it_is) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(reading_lines_are_cut_and_numbered) {
+JOB_TEST(read_file_returns_the_chosen_lines_with_numbers) {
   kind_rows_file(job, "ten", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
   static const struct kind_row rows[] = {
       {READ "'ten','startLine':9", 0, "i\nj\n", NULL},
@@ -109,7 +109,7 @@ JOB_TEST(reading_lines_are_cut_and_numbered) {
 }
 
 /* To the byte, as servers know it. */
-JOB_TEST(reading_lines_are_split_and_joined) {
+JOB_TEST(read_file_numbers_the_empty_line_after_the_last_newline) {
   kind_rows_file(job, "foo", "foo\n");
   kind_rows_file(job, "empty", "");
   kind_rows_file(job, "eight", "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\n");
@@ -124,7 +124,7 @@ JOB_TEST(reading_lines_are_split_and_joined) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(reading_with_the_media_type) {
+JOB_TEST(read_file_can_return_the_media_type) {
   kind_rows_file(job, "text", "a\nb\n");
   kind_rows_file(job, "empty", "");
   kind_rows_file(job, "png", "\x89PNG\r\n\x1A\n");
@@ -142,7 +142,7 @@ JOB_TEST(reading_with_the_media_type) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(reading_a_mebibyte_is_the_most) {
+JOB_TEST(read_file_returns_at_most_one_mebibyte) {
   enum { MOST = 1048576 };
   char *content = malloc(MOST + 2);
   assert_non_null(content);
@@ -166,7 +166,7 @@ JOB_TEST(reading_a_mebibyte_is_the_most) {
 }
 
 /* A hole, which is read as NULs, makes it large. */
-JOB_TEST(reading_lines_of_a_file_of_any_size) {
+JOB_TEST(read_file_returns_lines_of_a_file_of_any_size) {
   enum { LINES = 140000 }; /* of eight bytes: more than a mebibyte */
   char *content = malloc(LINES * 8 + 8);
   assert_non_null(content);
@@ -207,7 +207,7 @@ JOB_TEST(reading_lines_of_a_file_of_any_size) {
 
 /* --- writeFile --- */
 
-JOB_TEST(writing_content_arrives_as_it_is) {
+JOB_TEST(write_file_writes_the_content_unchanged) {
   kind_rows_file(job, "old", "much longer than the new one");
   static const struct kind_row rows[] = {
       {WRITE "'new','content':'one\\ntwo\\r\\n \\ud83d\\ude00 \\''", 0, NULL, NULL},
@@ -222,7 +222,7 @@ JOB_TEST(writing_content_arrives_as_it_is) {
   assert_string_equal(kind_rows_content(job, "a/b/c/deep"), "d");
 }
 
-JOB_TEST(writing_what_the_file_was_it_stays) {
+JOB_TEST(write_file_keeps_mode_owner_mark_and_link) {
   kind_rows_file(job, "script", "old");
   assert_int_equal(chmod(kind_rows_path(job, "script"), 0751), 0);
   assert_int_equal(chown(kind_rows_path(job, "script"), 1234, 4321), 0);
@@ -247,7 +247,7 @@ JOB_TEST(writing_what_the_file_was_it_stays) {
   assert_true(S_ISLNK(link.st_mode));
 }
 
-JOB_TEST(writing_ten_mebibytes_are_the_most) {
+JOB_TEST(write_file_writes_at_most_ten_mebibytes) {
   enum { MOST = 10485760 };
   static const char before[] = WRITE "'large','content':'";
   char *fields = malloc(sizeof before + MOST + 2);
@@ -265,7 +265,7 @@ JOB_TEST(writing_ten_mebibytes_are_the_most) {
   free(fields);
 }
 
-JOB_TEST(writing_keeps_a_nul) {
+JOB_TEST(write_file_writes_nul_bytes) {
   static const struct kind_row row = {WRITE "'nul','content':'a\\u0000b'", 0, NULL, NULL};
   /* cJSON's own text would end there. */
   const char *payload = job_json(job, "{'stepId':'nul','workingDirectory':'%s',%s}",
@@ -279,7 +279,7 @@ JOB_TEST(writing_keeps_a_nul) {
 
 /* --- editFile --- */
 
-JOB_TEST(edits_are_applied_all_or_none) {
+JOB_TEST(edit_file_applies_all_edits_or_none) {
   kind_rows_file(job, "f", "one\ntwo\nthree\n");
   static const struct kind_row rows[] = {
       {EDIT "'f','edits':[{'oldString':'two','newString':'2'},{'oldString':'one','newString':''}]",
@@ -296,7 +296,7 @@ JOB_TEST(edits_are_applied_all_or_none) {
   assert_string_equal(kind_rows_content(job, "f"), "\n2\nthree\n");
 }
 
-JOB_TEST(editing_what_is_not_replaced_stays) {
+JOB_TEST(edit_file_changes_only_the_replaced_text) {
   kind_rows_file(job, "dos", "\xEF\xBB\xBFone\r\ntwo\r\nlone\n");
   assert_int_equal(chmod(kind_rows_path(job, "dos"), 0751), 0);
   kind_rows_file(job, "latin", "caf\xE9\n");
@@ -317,7 +317,7 @@ JOB_TEST(editing_what_is_not_replaced_stays) {
 
 /* --- directoryTree --- */
 
-JOB_TEST(tree_is_as_in_the_contract) {
+JOB_TEST(directory_tree_draws_the_tree_of_the_protocol) {
   static const char *const files[] = {"Makefile",          "src/main.c",      "src/a/b/c/d",
                                       "src/a/b/c/e/f",     "z/.hidden",       "node_modules/x/y",
                                       "src/a/bin/program", ".git/config",     "src/bin2",
@@ -343,7 +343,7 @@ JOB_TEST(tree_is_as_in_the_contract) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(tree_what_is_missing_is_told) {
+JOB_TEST(directory_tree_counts_unreadable_directories) {
   kind_rows_deep_file(job);
   const cJSON *step = kind_rows_step(job, TREE "'.','maxDepth':1000");
   const cJSON *result = job_run(job, step);
@@ -360,7 +360,7 @@ static void age(struct job *job, const char *name, time_t seconds, long millisec
   assert_int_equal(utimensat(AT_FDCWD, kind_rows_path(job, name), times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-JOB_TEST(listing_entries_are_as_in_the_contract) {
+JOB_TEST(list_files_returns_the_entries_of_the_protocol) {
   kind_rows_file(job, "b", "four");
   kind_rows_file(job, "a/deep", "");
   kind_rows_file(job, ".hidden", "x");
@@ -400,7 +400,7 @@ JOB_TEST(listing_entries_are_as_in_the_contract) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(listing_at_most_a_thousand) {
+JOB_TEST(list_files_returns_at_most_a_thousand_entries) {
   for (int i = 0; i < 1000; i++)
     kind_rows_file(job, job_format(job, "many/%04d", i), "");
   for (int more = 0; more < 2; more++) {
@@ -418,7 +418,7 @@ JOB_TEST(listing_at_most_a_thousand) {
   }
 }
 
-JOB_TEST(listing_what_is_missing_is_told) {
+JOB_TEST(list_files_counts_unreadable_directories) {
   kind_rows_deep_file(job);
   for (int many = 0; many < 2; many++) {
     for (int i = 0; i < 1000 * many; i++)
@@ -450,7 +450,7 @@ static void make_tree(struct job *job) {
   kind_rows_file(job, "sub/obj/x.c", "needle");
 }
 
-JOB_TEST(grep_modes_are_as_in_the_contract) {
+JOB_TEST(grep_has_the_output_modes_of_the_protocol) {
   make_tree(job);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0); /* keeps nobody */
   static const struct kind_row rows[] = {
@@ -483,7 +483,7 @@ JOB_TEST(grep_modes_are_as_in_the_contract) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(grep_patterns_are_those_that_models_write) {
+JOB_TEST(grep_accepts_the_patterns_that_models_write) {
   kind_rows_file(job, "f", "GetName(x)\nname = 42;\n\xC3\x89t\xC3\xA9\nfoo.bar\n");
 #define ONE(line, text) 0, "[" MATCH("f", line, text) "]", NULL
   static const struct kind_row rows[] = {
@@ -501,7 +501,7 @@ JOB_TEST(grep_patterns_are_those_that_models_write) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(grep_a_cut_is_clear) {
+JOB_TEST(grep_says_that_it_truncated_the_matches) {
   kind_rows_file(job, "f", "1\n2\n3\n");
   kind_rows_file(job, "g", "1\n");
   static const struct kind_row rows[] = {
@@ -515,7 +515,7 @@ JOB_TEST(grep_a_cut_is_clear) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(grep_what_is_missing_is_told) {
+JOB_TEST(grep_reports_skipped_lines_and_unreadable_directories) {
   enum { LENGTH = 10001 };
   kind_rows_deep_file(job);
   char *text = malloc(LENGTH + 32);
@@ -553,7 +553,7 @@ JOB_TEST(grep_what_is_missing_is_told) {
   assert_memory_equal(job_lines(job, step, "stderr"), gap, sizeof gap - 1);
 }
 
-JOB_TEST(grep_leaves_out_what_the_repository_ignores) {
+JOB_TEST(grep_skips_files_that_the_repository_ignores) {
   kind_rows_file(job, ".git/info/exclude", "/secret\n");
   kind_rows_file(job, ".gitignore", "out/\n*.log\n");
   kind_rows_file(job, "a", "yes\n");
@@ -583,7 +583,7 @@ JOB_TEST(grep_leaves_out_what_the_repository_ignores) {
 }
 
 /* No match is a proof of absence only where everything was searched. */
-JOB_TEST(grep_that_finds_nothing_says_what_was_not_searched) {
+JOB_TEST(grep_without_a_match_names_files_that_it_did_not_search) {
   make_tree(job);
   char *large = malloc(1000002);
   assert_non_null(large);
@@ -620,7 +620,7 @@ JOB_TEST(grep_that_finds_nothing_says_what_was_not_searched) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(grep_by_a_glob_searches_the_directories_that_it_names) {
+JOB_TEST(grep_searches_the_directories_that_its_glob_names) {
   make_tree(job);
   kind_rows_file(job, ".github/workflows/ci.yml", "needle");
   kind_rows_file(job, ".git/config", "needle");
@@ -658,7 +658,7 @@ JOB_TEST(grep_globs_and_ignore_files_match_bytes) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(grep_what_cannot_be_done_is_said) {
+JOB_TEST(grep_explains_patterns_that_it_cannot_use) {
   kind_rows_file(job, "slow", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n");
   static const struct {
     const char *fields;

@@ -86,7 +86,7 @@ static bool counts_all(void *context) {
   return strstr(text(job), all) != NULL;
 }
 
-JOB_TEST(it_says_what_was_done_and_what_the_container_uses) {
+JOB_TEST(the_heartbeat_counts_steps_and_shows_resource_usage) {
   job_run(job, job_script(job, "true"));
   job_run(job, job_script(job, "true"));
   job_run(job, job_script(job, "exit 1"));
@@ -107,7 +107,7 @@ JOB_TEST(it_says_what_was_done_and_what_the_container_uses) {
   assert_true(member(job, "CpuSeconds") > 0);
 }
 
-JOB_TEST(it_is_the_contract_s) {
+JOB_TEST(the_heartbeat_matches_the_protocol) {
   assert_true(wait_until(is_there, job, WAIT_BOUND_MS));
   const char *beat = text(job);
   struct timespec now;
@@ -127,7 +127,7 @@ JOB_TEST(it_is_the_contract_s) {
 }
 
 /* In the order in which the server executes them. */
-JOB_TEST_NO_AGENT(it_is_there_before_a_step_is_taken) {
+JOB_TEST_NO_AGENT(the_heartbeat_is_set_before_a_step_is_taken) {
   job_push(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
   freeReplyObject(redisCommand(monitor, "MONITOR"));
@@ -156,7 +156,7 @@ static bool says_idle(void *job) {
 }
 
 /* The value may be a period older than the SET. */
-JOB_TEST(it_tells_of_a_step) {
+JOB_TEST(the_heartbeat_shows_whether_a_step_runs) {
   const cJSON *step = job_step(job, "sleep", "5", NULL);
   job_push(job, step);
   job_wait_event(job, step, "started", "sleep");
@@ -166,7 +166,7 @@ JOB_TEST(it_tells_of_a_step) {
   assert_true(wait_until(says_idle, job, 2 * PERIOD_MS + LATE_MS));
 }
 
-JOB_TEST(a_flood_does_not_delay_it) {
+JOB_TEST(a_flood_of_output_does_not_delay_the_heartbeat) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
   expect_steady(job, 3);
@@ -174,7 +174,7 @@ JOB_TEST(a_flood_does_not_delay_it) {
   job_result(job);
 }
 
-JOB_TEST(commands_that_burn_do_not_delay_it) {
+JOB_TEST(busy_commands_do_not_delay_the_heartbeat) {
   const cJSON *step = job_script(
       job, "for i in 1 2 3 4; do while :; do :; done & done; echo up; while :; do :; done");
   job_push_until(job, step, "up");
@@ -197,7 +197,7 @@ static struct proxy *start_behind_proxy(struct job *job) {
 }
 
 /* What the agent holds cannot leave, and its command waits. */
-JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
+JOB_TEST_NO_AGENT(blocked_output_does_not_delay_the_heartbeat) {
   struct proxy *proxy = start_behind_proxy(job);
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
@@ -206,7 +206,7 @@ JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
   proxy_stop(proxy);
 }
 
-JOB_TEST_NO_AGENT(a_dead_connection_does_not_end_it) {
+JOB_TEST_NO_AGENT(a_silent_connection_does_not_end_the_heartbeat) {
   struct proxy *proxy = start_behind_proxy(job);
   proxy_deafen(proxy, RELAY_HEARTBEAT);
   for (int beats = 0; beats < 10 && proxy_connections(proxy, RELAY_HEARTBEAT) == 1; beats++)
@@ -219,7 +219,7 @@ JOB_TEST_NO_AGENT(a_dead_connection_does_not_end_it) {
 }
 
 /* Its other connections are there, and no new one is let in. */
-JOB_TEST(without_a_connection_it_goes_with_what_the_agent_says) {
+JOB_TEST(without_its_connection_the_heartbeat_uses_another_one) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));
   long long id = of_connection(job);
@@ -235,7 +235,7 @@ JOB_TEST(without_a_connection_it_goes_with_what_the_agent_says) {
   expect_gone_for_good(job);
 }
 
-JOB_TEST(it_outlives_a_kill_by_its_time) {
+JOB_TEST(the_heartbeat_expires_after_the_agent_is_killed) {
   job_run(job, job_step(job, "true", NULL));
   job_kill_agent(job);
   assert_true(is_there(job));
@@ -243,7 +243,7 @@ JOB_TEST(it_outlives_a_kill_by_its_time) {
 }
 
 /* Which forgets everything. */
-JOB_TEST(it_comes_back_with_redis) {
+JOB_TEST(the_heartbeat_returns_when_redis_restarts) {
   job_run(job, job_step(job, "true", NULL));
   for (int i = 0; i < 2; i++) {
     job_restart_server(job);
@@ -254,7 +254,7 @@ JOB_TEST(it_comes_back_with_redis) {
   assert_true(is_gone(job));
 }
 
-JOB_TEST(who_takes_over_keeps_it) {
+JOB_TEST(an_agent_that_takes_over_keeps_the_heartbeat) {
   job_run(job, job_step(job, "true", NULL));
   struct agent_process *first = job_start_second_agent(job);
   job_run(job, job_step(job, "true", NULL));
@@ -269,7 +269,7 @@ JOB_TEST(who_takes_over_keeps_it) {
 }
 
 /* It does not know yet that the job is another's. */
-JOB_TEST(who_was_superseded_does_not_end_it) {
+JOB_TEST(a_superseded_agent_does_not_delete_the_heartbeat) {
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
   struct agent_process *first = job_start_second_agent(job);

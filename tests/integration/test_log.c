@@ -22,7 +22,7 @@ static void use_plain_job_id(struct job *job) {
   snprintf(job->id, sizeof job->id, "pipe-42");
 }
 
-JOB_TEST_NO_AGENT(every_line_has_the_same_form) {
+JOB_TEST_NO_AGENT(every_line_of_the_log_has_the_same_form) {
   use_plain_job_id(job);
   job_start_agent(job, "--verbose", NULL);
   job_run(job, job_step(job, "echo", "hello", NULL));
@@ -43,7 +43,7 @@ JOB_TEST_NO_AGENT(every_line_has_the_same_form) {
   assert_true(lines > 5);
 }
 
-JOB_TEST_NO_AGENT(one_line_says_how_a_step_went) {
+JOB_TEST_NO_AGENT(the_log_has_one_line_about_each_step) {
   use_plain_job_id(job);
   job_start_agent(job, NULL);
   cJSON *step = job_step(job, "echo", "hello", "world", NULL);
@@ -55,13 +55,13 @@ JOB_TEST_NO_AGENT(one_line_says_how_a_step_went) {
   assert_int_equal(agent_process_count_log(job->agent, "step=1234abcd"), 1);
 }
 
-JOB_TEST(words_are_quoted_as_a_shell_reads_them) {
+JOB_TEST(the_log_quotes_words_as_a_shell_reads_them) {
   job_run(job, job_step(job, "printf", "", "a b", "it's", "$HOME", "*.c", "x=y,1/2@", NULL));
   job_shut_down(job);
   expect_line(job, "`printf '' 'a b' 'it'.''s' '[$]HOME' '[*][.]c' x=y,1/2@`$");
 }
 
-JOB_TEST_NO_AGENT(a_failure_is_a_warning) {
+JOB_TEST_NO_AGENT(a_failed_step_is_logged_as_a_warning) {
   use_plain_job_id(job);
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "false", NULL));
@@ -75,7 +75,7 @@ JOB_TEST_NO_AGENT(a_failure_is_a_warning) {
   expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*`sleep 60`.*timed out");
 }
 
-JOB_TEST_NO_AGENT(output_is_there_only_when_asked_for) {
+JOB_TEST_NO_AGENT(only_a_verbose_log_shows_output) {
   const char *script = "printf 'se%s\\n' cret-output; printf 'se%s\\n' cret-error >&2";
   job_start_agent(job, NULL);
   job_run(job, job_script(job, script));
@@ -89,7 +89,7 @@ JOB_TEST_NO_AGENT(output_is_there_only_when_asked_for) {
   assert_non_null(strstr(agent_process_log(job->agent), "secret-error"));
 }
 
-JOB_TEST_NO_AGENT(values_of_env_are_never_there) {
+JOB_TEST_NO_AGENT(the_log_never_shows_values_of_env) {
   job_start_agent(job, "--verbose", NULL);
   cJSON *step = job_script(job, "test -n \"$TOKEN\"");
   cJSON *env = cJSON_AddObjectToObject(step, "env");
@@ -109,7 +109,7 @@ JOB_TEST_NO_AGENT(values_of_env_are_never_there) {
 }
 
 /* What a step says about itself stays on its line, and does nothing to a terminal. */
-JOB_TEST_NO_AGENT(control_characters_are_made_visible) {
+JOB_TEST_NO_AGENT(the_log_makes_control_characters_visible) {
   job_start_agent(job, "--verbose", NULL);
   job_run(job, job_script(job, "true\n# 00:00:00.000 INFO  forged \x1b[31m\x07"));
   job_run(job, job_step(job, "printf", "\\033[31mred\\007\\n", NULL));
@@ -120,14 +120,14 @@ JOB_TEST_NO_AGENT(control_characters_are_made_visible) {
   assert_null(strstr(log, "\n# 00:00"));
 }
 
-JOB_TEST(a_long_command_is_shortened) {
+JOB_TEST(the_log_shortens_a_long_command) {
   job_run(job, job_step(job, "true", job_format(job, "%0100000d", 0), NULL));
   job_shut_down(job);
   assert_true(strlen(agent_process_log(job->agent)) < 4096);
 }
 
 /* Of a step that is a part of a trace the lines say so, and its command knows it. */
-JOB_TEST_NO_AGENT(lines_may_be_objects_with_the_trace_of_their_step) {
+JOB_TEST_NO_AGENT(a_log_in_json_has_the_trace_of_the_step) {
   static const char parent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   job_start_agent(job, "--log-format", "json", NULL);
   cJSON *step = job_script(job, "echo $TRACEPARENT; exit 3");

@@ -152,7 +152,7 @@ OCTOBER_TEST_NO_AGENT(the_agent_accepts_each_form_of_shutdown) {
 }
 
 /* The server shows this sentence to its model. */
-OCTOBER_TEST(an_unknown_kind_gets_the_sentence_that_the_server_reads) {
+OCTOBER_TEST(an_unknown_kind_gets_the_message_that_the_server_expects) {
   static const char *const kinds[] = {
       "'summonDragon'", "8",   "-1",    "null",        "true",   "false",   "5.5",      "''", "'8'",
       "'-1'",           "' '", "'0.5'", "99999999999", "'run,'", "'run x'", "'unknown'"};

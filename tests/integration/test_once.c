@@ -142,7 +142,7 @@ ONCE_TEST(the_exit_code_is_that_of_the_step) {
   run_rows(self, rows, sizeof rows / sizeof *rows);
 }
 
-ONCE_TEST(file_kinds_work) {
+ONCE_TEST(file_steps_are_executed) {
   struct directory directory;
   directory_init(&directory);
   const char *path = directory.path;

@@ -70,7 +70,7 @@ JOB_TEST(read_bytes_returns_at_most_four_mebibytes) {
   free(bytes);
 }
 
-JOB_TEST(what_is_refused) {
+JOB_TEST(read_bytes_rejects_invalid_fields) {
   static const char *const rows[][2] = {
       {"'path':'x','length':4194305", "length: expected a whole number up to 4194304, got 4194305"},
       {"'path':'x','length':1.5", "length: expected a whole number up to 4194304, got 1.5"},
@@ -90,7 +90,7 @@ JOB_TEST(what_is_refused) {
   }
 }
 
-JOB_TEST(what_cannot_be_read_is_told) {
+JOB_TEST(read_bytes_names_a_file_that_it_cannot_read) {
   kind_rows_file(job, "directory/file", "");
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
   static const struct kind_row rows[] = {

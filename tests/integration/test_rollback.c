@@ -290,7 +290,7 @@ static void expect_lost(struct job *job, const cJSON *step) {
   job_expect_nothing_left(job);
 }
 
-TEST_WITH(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_quick_copy,
+TEST_WITH(struct job *job, a_step_runs_once_if_redis_goes_back_before_its_take, set_up_quick_copy,
           job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   const cJSON *step = marks_step(job, "ran; echo out");
@@ -303,7 +303,7 @@ TEST_WITH(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_qui
   redis_server_stop(stale);
 }
 
-TEST_WITH(struct job *job, a_step_from_before_it_was_answered_runs_once, set_up_quick_copy,
+TEST_WITH(struct job *job, a_step_runs_once_if_redis_goes_back_before_its_result, set_up_quick_copy,
           job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   const cJSON *step = marks_step(job, "ran; echo up; gate");

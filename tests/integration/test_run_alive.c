@@ -135,13 +135,13 @@ TEST(an_idle_agent_exits_if_its_run_is_not_listed) {
 }
 
 /* An error is not the answer "no", and neither is a Redis that is unreachable. */
-TEST(an_idle_agent_stays_while_redis_does_not_know) {
+TEST(an_idle_agent_stays_while_the_answer_is_unknown) {
   expect_left(*state, OTHER_TYPE, 2, 2, "WRONGTYPE");
   expect_left(*state, OTHER_TYPE, 2, 2, "run run-7 is not in " RUNS);
   expect_left(*state, AWAY, 128 + SIGTERM, 1, UNKNOWN);
 }
 
-TEST(a_step_may_follow_the_idle_limit) {
+TEST(a_step_after_the_idle_limit_is_executed) {
   expect_left(*state, STEP_FOLLOWS, 0, 1, ALIVE);
 }
 

@@ -101,7 +101,7 @@ JOB_TEST(a_redis_that_answers_late_gets_the_result) {
   expect_cancelled(job, step, "SIGTERM", "up\n");
 }
 
-JOB_TEST(the_agent_exits_if_redis_dies_meanwhile) {
+JOB_TEST(the_agent_exits_if_redis_dies_after_a_signal) {
   (void)job_push_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
@@ -157,7 +157,7 @@ JOB_TEST_NO_AGENT(a_draining_agent_lets_the_running_step_finish) {
   expect_next_waits(job);
 }
 
-JOB_TEST_NO_AGENT(a_second_sigterm_ends_what_is_draining) {
+JOB_TEST_NO_AGENT(a_second_sigterm_cancels_the_draining_step) {
   const cJSON *step = start_draining(job, "60", "echo up; exec sleep 600.241");
   send_signal(job, SIGTERM);
   expect_cancelled(job, step, "SIGTERM", "up\n");
@@ -165,14 +165,14 @@ JOB_TEST_NO_AGENT(a_second_sigterm_ends_what_is_draining) {
   expect_next_waits(job);
 }
 
-JOB_TEST_NO_AGENT(the_end_of_the_drain_time_ends_what_is_draining) {
+JOB_TEST_NO_AGENT(the_end_of_the_drain_time_cancels_the_draining_step) {
   const cJSON *step = start_draining(job, "1", "echo up; exec sleep 600.242");
   expect_cancelled(job, step, "SIGTERM", "up\n");
   expect_exit(job, SIGTERM);
   expect_next_waits(job);
 }
 
-JOB_TEST_NO_AGENT(a_cancel_ends_what_is_draining) {
+JOB_TEST_NO_AGENT(a_cancel_ends_the_draining_step) {
   const cJSON *step = start_draining(job, "60", "echo up; exec sleep 600.244");
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");

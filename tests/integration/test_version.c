@@ -64,7 +64,7 @@ JOB_TEST(a_refusal_has_the_schema_version_of_the_step) {
   }
 }
 
-JOB_TEST(every_end_has_it) {
+JOB_TEST(every_outcome_has_the_schema_version) {
   job->schema_version = 2;
   cJSON *late = job_step(job, "sleep", "60", NULL);
   cJSON_AddNumberToObject(late, "timeoutSeconds", 1);
@@ -82,7 +82,7 @@ JOB_TEST(every_end_has_it) {
 }
 
 /* In memory, and in `in`. */
-JOB_TEST(what_is_cancelled_while_it_waits_has_it) {
+JOB_TEST(a_step_cancelled_while_it_waits_has_the_schema_version) {
   enum { WAITING = 200 };
   job->schema_version = 2;
   const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
@@ -97,7 +97,7 @@ JOB_TEST(what_is_cancelled_while_it_waits_has_it) {
   job_expect_answer(job, crowd.steps[0], 0, NULL, "0\n");
 }
 
-JOB_TEST(what_was_interrupted_has_it) {
+JOB_TEST(an_interrupted_step_has_the_schema_version) {
   job->schema_version = 2;
   const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 600"), "up");
   const cJSON *waiting = job_push_echo(job, "waiting");
@@ -118,7 +118,7 @@ JOB_TEST(an_interrupted_step_without_its_payload_has_the_schema_version) {
   job_expect_answer(job, running, -1, INTERRUPTED, NULL);
 }
 
-JOB_TEST_NO_AGENT(what_redis_has_lost_has_it) {
+JOB_TEST_NO_AGENT(a_step_that_redis_has_lost_has_the_schema_version) {
   job->schema_version = 2;
   const cJSON *step = job_push_echo(job, "once");
   job_do(job, "SAVE");
@@ -129,7 +129,7 @@ JOB_TEST_NO_AGENT(what_redis_has_lost_has_it) {
   job_expect_answer(job, step, -1, LOST, NULL);
 }
 
-JOB_TEST(what_is_not_delivered_has_it) {
+JOB_TEST(an_undelivered_result_has_the_schema_version) {
   job->schema_version = 2;
   job_do(job, "CONFIG SET proto-max-bulk-len 1048576");
   const cJSON *step = job_script(job, "head -c 500000 /dev/zero | tr '\\0' '\\1' | fold -w 1000");

@@ -360,7 +360,7 @@ static void expect_outputs(struct job *job) {
   }
 }
 
-JOB_TEST_NO_AGENT(the_smallest_hold_blocks_no_step_forever) {
+JOB_TEST_NO_AGENT(the_smallest_send_queue_blocks_no_step_forever) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
   expect_outputs(job);
 }
