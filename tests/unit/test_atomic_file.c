@@ -368,7 +368,7 @@ static const struct access_list for_other = {
     2,
     {{OWNER, 6, NO_ID}, {USER, 4, OTHER}, {GROUP, 0, NO_ID}, {MASK, 4, NO_ID}, {OTHERS, 0, NO_ID}}};
 
-/* A replaced file does not get what the directory gives to new files. */
+/* The default access list of the directory applies only to new files, not to replaced ones. */
 TREE_TEST(a_default_access_list_applies_to_new_files) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   make(tree, "plain", 0, TEAM, 0640);
@@ -407,7 +407,7 @@ TREE_TEST(an_access_list_is_kept_if_the_owner_cannot_be) {
   expect_list(tree, "file", &list);
 }
 
-/* As far as the writer may set them, and only those that do not belong to the content. */
+/* Attributes are kept if the writer may set them and if they do not describe the content. */
 TREE_TEST(extended_attributes_are_kept) {
   static const struct {
     const char *name, *value;

@@ -48,7 +48,8 @@ static void append(const struct tree *tree) {
   put(tree_path(tree, "file"), O_APPEND, "other\n");
 }
 
-/* The length is the same, so that only the time tells, and only after the next tick. */
+/* The length does not change, so only the modification time shows the change, and only after the
+   next clock tick. */
 static void change(const struct tree *tree) {
   put(tree_path(tree, "file"), 0, "other\n");
 }

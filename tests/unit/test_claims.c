@@ -73,7 +73,7 @@ TREE_TEST(a_sweep_removes_the_files_of_a_dead_agent) {
   claims_close(&claims);
 }
 
-/* Each sweep is about another one, even if nothing of the last one could be removed. */
+/* Each sweep handles another dead agent, even if the last one could not remove any file. */
 TREE_TEST(successive_sweeps_reach_every_dead_agent) {
   struct claims holder = begin(tree), claims = begin(tree);
   assert_int_equal(claims_acquire(&holder, "1"), CLAIM_ACQUIRED);
@@ -141,7 +141,7 @@ static int drop_without_rights(void *context, struct error *error) {
              : error_set(error, "%d %d", (int)claim, (int)owner);
 }
 
-/* Without its owner it would look like a script's, and never be removed. */
+/* A claim without its owner would look like the claim of a script and would never be removed. */
 TREE_TEST(a_claim_that_cannot_be_removed_keeps_its_owner) {
   struct error error = {.text = ""};
   assert_int_equal(fchown(tree->fd, NOBODY, NOBODY), 0);

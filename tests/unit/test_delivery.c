@@ -13,7 +13,8 @@
 #define PROBE_BYTES                                                                                \
   "*2\r\n$5\r\nWATCH\r\n$19\r\n" COMMITTED "\r\n*2\r\n$3\r\nGET\r\n$19\r\n" COMMITTED "\r\n"
 
-/* The value distinguishes the command from that of the preflight; so does the text after PUSH. */
+/* The value distinguishes this SET from the one of the preflight. The text after PUSH does the same
+   for LPUSH. */
 #define CLAIM "SET " COMMITTED " 1:"
 #define PUSH "LPUSH " KEY "results "
 #define BATCH(COMMANDS) "MULTI\n" COMMANDS CLAIM "\nEXEC\n"
@@ -466,7 +467,7 @@ TEST(a_permanent_error_names_command_and_key, delivery_owner_set_up, delivery_ow
   free(whole_chunk);
 }
 
-/* An executed transaction counts, whatever the replies after it are. */
+/* An executed transaction counts, regardless of the replies that follow it. */
 DELIVERY_TEST(an_error_after_a_transaction_may_be_transient) {
   loop_settle(&owner->loop);
   refuse_command(owner, "WATCH " COMMITTED, "CLUSTERDOWN The cluster is down", 0);

@@ -1,5 +1,5 @@
-/* The resolver is the test's own: it answers with the addresses that the test wants, or never.
-   Timers may be some milliseconds early, because the loop's clock is coarse. */
+/* The test replaces the resolver: its own one returns the addresses that a test chooses, or never
+   answers. Timers may expire some milliseconds early, because the clock of the loop is coarse. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,7 +36,7 @@ struct scene {
   int fill_fd[2];
 };
 
-/* `host` are addresses, each with a port of its own or the address's. */
+/* `host` is a list of addresses, separated by spaces. An address without a port gets `port`. */
 static struct addrinfo *addresses_of(const char *host, unsigned port) {
   struct addrinfo *first = NULL;
   struct addrinfo **end = &first;
@@ -178,7 +178,7 @@ SCENE_TEST(the_kernel_detects_a_dead_peer_of_a_tcp_connection) {
   assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
 }
 
-/* The files that a resolver reads need not be there. */
+/* So a numeric host works in a container without /etc/hosts and /etc/resolv.conf. */
 SCENE_TEST(a_numeric_host_is_not_resolved) {
   static char *const numbers[] = {"127.0.0.1", "::1"};
   for (size_t i = 0; i < 2; i++) {
@@ -215,7 +215,7 @@ SCENE_TEST(a_socket_path_that_is_too_long_is_an_error) {
 
 SCENE_TEST(the_next_address_is_tried_until_one_answers) {
   serve(scene, true);
-  /* Nobody listens at the first; a connection to the second cannot even be begun. */
+  /* The first address refuses connections; connect() fails immediately for the second one. */
   at(scene, "127.0.0.2 255.255.255.255 127.0.0.1 127.0.0.3");
   dial(scene);
   expect_connected(scene);

@@ -56,7 +56,7 @@ TEST(a_denied_permission_is_explained, setup, teardown) {
   assert_says("/no/such/file", EACCES, "cannot run /no/such/file: Permission denied");
 }
 
-/* The mount of the file, also behind a link, or of its interpreter. */
+/* The file, the target of a link, or the interpreter may be on such a mount. */
 INJECTION_TEST(a_noexec_mount_is_named) {
   injection_mount(self, "mount", NULL, MS_NOEXEC);
   injection_make_directory(self, "mount/a", 0755, 0);
@@ -161,7 +161,7 @@ TEST(a_missing_loader_is_named, setup, teardown) {
               "another libc?)");
 }
 
-/* Whatever the header contains, the text only lacks the name of the loader. */
+/* With a broken header, the message only lacks the name of the loader. */
 TEST(the_loader_of_a_broken_program_is_not_named, setup, teardown) {
   static const char unnamed[] =
       "cannot run file: it exists, but its interpreter or loader does not";

@@ -1,4 +1,4 @@
-/* What the connection makes of a server's replies to the handshake. */
+/* How a connection reacts to the replies of a server to the handshake. */
 
 #include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/connection/redis_connection.h"
@@ -11,7 +11,8 @@
 
 static char user[] = "smith", password[] = "secret", getter[] = "get";
 
-/* How many times the password was overwritten. The function replaces that of the C library. */
+/* How many times the password was overwritten. The function below replaces the one of the C
+   library. */
 static int erased;
 
 void explicit_bzero(void *memory, size_t length) {

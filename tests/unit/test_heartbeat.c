@@ -473,7 +473,7 @@ RUNNING_TEST(a_permanent_error_is_reported_and_stops_the_heartbeat) {
 
 #define NO_MESSAGE "*-1\r\n"
 
-/* So the agent wakes up once per round: all replies arrive when BLMOVE times out. */
+/* All replies arrive together when BLMOVE times out, so the agent wakes up once per round. */
 RUNNING_TEST(the_next_set_is_sent_together_with_blmove) {
   await_more_sets(scene, 2);
   loop_settle(&scene->loop);

@@ -607,7 +607,8 @@ static void drain(void) {
          world.agents[0]->core.activity);
 }
 
-/* Nobody may know of a step that was pushed after the snapshot; its agent does, while it lives. */
+/* A step that was pushed after the snapshot may be lost with it. Only an agent that has taken it
+   still knows it. */
 static void check(void) {
   for (int i = 0; i < world.pushed; i++) {
     bool is_known = !world.may_be_unknown[i];

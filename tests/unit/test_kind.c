@@ -62,7 +62,7 @@ WORK(crash) {
   return 0;
 }
 
-/* What a command would see of its process. */
+/* The properties of the process that a command could observe. */
 WORK(look) {
   for (int fd = 0; fd < 4096; fd++)
     if (fcntl(fd, F_GETFD) >= 0) {

@@ -130,11 +130,11 @@ static const struct row rows[] = {
     {"(?<=a)b", "ab\nb\na\nb\n", "1 "},
     {"(?<!a)b", "ab\na\nb\n", "3 "},
     {"a(?!b)", "ab\na\nb\n", "2 "},
-    {"(?<!\\n)^b", "a\nb\n", "2 "}, /* there is nothing in front of a line */
+    {"(?<!\\n)^b", "a\nb\n", "2 "}, /* a look-behind does not see the previous line */
     {"(?<!\\s)^b", "a\na\nb\n", "3 "},
     {"a$(?!\\s)", "b\nb\na\nb\n", "3 "},
     {"a(?=\\s)", "a\na b\n", "2 "},
-    {"\\B", "a\nb\n", ""}, /* and no line behind the last */
+    {"\\B", "a\nb\n", ""}, /* the text after the last newline is not a line */
     {"(?<x>a|b)\\k<x>", "ab\nbb\n", "2 "},
     {"(?<x>a)|(?<x>b)", "c\nb\n", "2 "},
     {"(?i)CLASS", "Class\nclassic\nglass\n", "1 2 "},

@@ -41,7 +41,7 @@ static void give(struct trial *self, const char *bytes, size_t length, size_t pi
   }
 }
 
-/* Expects these lines, whatever the size of the pieces is. */
+/* Expects these lines for each size of the pieces. */
 static void expect(struct trial *self, const char *bytes, const char *lines) {
   for (size_t piece = 1; piece <= strlen(bytes) + 1; piece++) {
     self->reader = (struct line_reader){.limit = self->reader.limit};

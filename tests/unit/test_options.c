@@ -5,7 +5,7 @@
 
 enum { ARGUMENTS_MAX = 14 };
 
-/* Each flag, except actions, and its variable. */
+/* Each flag that is not an action, with its variable, a valid value and an invalid one. */
 static const struct {
   const char *flag, *variable, *good, *bad;
 } twins[] = {

@@ -108,7 +108,7 @@ NEW_DELIVERY_TEST(at_most_one_heartbeat_is_queued) {
   assert_true(outbox_set_heartbeat(owner->outbox, "{5}", "10"));
 }
 
-/* Nobody waits for a heartbeat. */
+/* A heartbeat does not delay the end of the agent. */
 NEW_DELIVERY_TEST(an_outbox_with_only_a_heartbeat_is_empty) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
@@ -318,7 +318,7 @@ EXPIRING_TEST(a_value_is_removed_from_a_list_or_pushed_to_it) {
   holds(owner->outbox, "LPUSH " KEY "control {the step}\nEXPIRE " KEY "control 60\n");
 }
 
-/* They are one transaction, so a reader sees all events of the step or none. */
+/* Events and result are one transaction, so a reader sees all events of the step or none. */
 EXPIRING_TEST(deferred_events_leave_with_the_result) {
   size_t one = outbox_defer_event(owner->outbox, &event);
   assert_in_range(one, sizeof EVENT, sizeof EVENT + 100);
@@ -367,7 +367,7 @@ static void count_result(void *context, const char *json, size_t length) {
   ++*(int *)context;
 }
 
-/* They fill several chunks, with other commands between them. */
+/* The results fill several chunks and have other commands between them. */
 STAYING_TEST(results_that_are_not_delivered_are_listed) {
   enum { RESULTS = 3000 };
   int count = 0;

@@ -227,7 +227,7 @@ struct reporter {
   const char *file;
 };
 
-/* It has reaped the command and waits. */
+/* Whether the supervisor has reaped the command and waits. */
 static bool has_reported(void *context) {
   const struct reporter *self = context;
   return access(self->file, F_OK) == 0 && proc_child_count(self->pid, NULL) == 0 &&
@@ -265,7 +265,7 @@ static bool has_no_child(void *context) {
   return proc_child_count(getpid(), &zombies) == zombies;
 }
 
-/* It has a copy of the memory, which the agent may free. */
+/* The supervisor holds a copy of the agent's memory, so the agent could not really free it. */
 PROCESS_TEST(a_supervisor_of_a_large_agent_serves_one_command) {
   enum { LARGE = 2 * SUPERVISOR_PAGES_MAX * 4096 };
   char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

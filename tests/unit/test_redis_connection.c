@@ -143,7 +143,7 @@ static int set_up_ready(void **state) {
 
 /* --- the handshake ---------------------------------------------------------------------------- */
 
-/* Bytes that arrive do not move the deadline. */
+/* Bytes that arrive do not extend the deadline. */
 STOPPED_TEST(a_handshake_that_arrives_in_single_bytes_times_out) {
   owner->handshake_answers[0] = "$100\r\n";
   start(owner, unlimited);
@@ -190,7 +190,7 @@ READY_TEST(pauses_double_until_a_reply_is_useful) {
     assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
   redis_connection_mark_healthy(owner->connection);
   assert_true(away_ms(owner, NULL) <
-              16 * REDIS_CONNECTION_PAUSE_MIN_MS); /* half of what would be next */
+              16 * REDIS_CONNECTION_PAUSE_MIN_MS); /* half of the next pause */
 }
 
 /* A handshake alone does not end an outage. */
@@ -206,7 +206,7 @@ READY_TEST(the_same_reason_is_logged_once) {
   assert_int_equal(loop_logged(&owner->loop, "LOADING it is"), 1);
 }
 
-/* A restarting server is away for some moments, which is not worth a line. */
+/* A short outage, such as a restart of the server, is not logged. */
 READY_TEST(the_reason_of_an_outage_is_logged_once) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);

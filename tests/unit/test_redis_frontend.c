@@ -43,7 +43,7 @@ FRONTEND_TEST(a_step_is_taken_started_and_answered_in_order) {
   frontend_owner_lacks(owner, "started");
 }
 
-/* The process exists before that, and waits. */
+/* The process exists before the acknowledgement, but does not execute the command yet. */
 FRONTEND_TEST(a_command_executes_after_its_start_is_acknowledged) {
   redis_store_hold(owner->store, "out");
   frontend_owner_push_script(owner, "s-1", "touch $D/ran");

@@ -64,8 +64,8 @@ static void write_file(const struct redis_frontend_owner *owner, const char *tex
   fclose(file);
 }
 
-/* The first event has used the rate limit up. Since then the limit allows more, but no
-   acknowledgement will wake the step. */
+/* The first event has used up the rate limit. The limit allows more later, but no acknowledgement
+   wakes the step then. */
 LIMITED_TEST(a_read_only_step_is_woken_when_the_rate_limit_allows_more) {
   owner->options.delivery.events_maxlen = 1;
   owner->options.events_pace = 1000;
@@ -92,7 +92,7 @@ LIMITED_TEST(a_step_after_a_takeover_starts_at_once) {
   assert_in_range(virtual_time_ms - begin_ms, 0, 500);
 }
 
-/* It does not wait for Redis: while nothing is acknowledged it has executed. */
+/* The step is executed although Redis has not acknowledged its start. */
 LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
   write_file(owner, "content");
   frontend_owner_begin(owner);

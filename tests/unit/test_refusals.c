@@ -1,8 +1,8 @@
 /*
- * The whole life of an agent, at a Redis that refuses one command: the first, the second, … of all
- * that are sent, until none is left. Whatever it is, and whatever stands behind it: nothing is
- * lost, nothing happens twice, and nothing is written that does not belong there. Where the refusal
- * ends the agent, the next one goes on.
+ * Runs an agent from its start to its end while Redis rejects one of its commands: the first one,
+ * the second one, and so on, until no command is left. With each rejected command no step is lost,
+ * no step runs twice, and the agent writes only the expected keys. If the rejection ends the agent,
+ * the next agent continues the job.
  */
 
 #include "agent/exit_code.h"
@@ -13,7 +13,7 @@
 
 #define KEY "sandbox:j:"
 
-/* The steps of a life: one that an agent before has left, one that ends by itself, one that is
+/* The steps of an agent: one that an earlier agent has left, one that ends by itself, one that is
    cancelled while it runs, and one that is cancelled while it waits. */
 static const char *const ids[] = {"left", "short", "long", "never"};
 enum { STEPS = sizeof ids / sizeof *ids };
@@ -64,15 +64,15 @@ struct life {
   const char *text; /* so is an event with it */
   size_t number;    /* of the command */
   bool refused;     /* the command was sent */
-  bool ended;       /* and its refusal has ended the agent */
+  bool ended;       /* and its rejection has ended the agent */
 };
 
 static bool is_over(const struct life *life) {
   return engine_leaving(life->owner->frontend) != NULL;
 }
 
-/* Time passes as it does while a command runs, or where the kernel does not say so; else at
-   once. */
+/* Virtual time is not faster than real time while a command runs, or if the kernel does not list
+   children. Otherwise it jumps to the next timer. */
 static void keep_pace(void) {
   char children[16];
   int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
@@ -87,7 +87,7 @@ static bool has_results_or_is_over(void *context) {
   return is_over(life) || frontend_owner_count(life->owner, "results", "\n") >= life->results;
 }
 
-/* Or it was answered before that, as interrupted. */
+/* Or the step was answered before the cancel, as interrupted. */
 static bool has_event_or_is_over(void *context) {
   const struct life *life = context;
   return has_results_or_is_over(context) ||
@@ -102,7 +102,7 @@ static int end_agent(struct redis_frontend_owner *owner) {
   return exit_code;
 }
 
-/* Waits; when the refusal has ended the agent, the next one takes its place. */
+/* Waits. If the rejection has ended the agent, the next agent replaces it. */
 static void await(struct life *life, bool (*condition)(void *context)) {
   struct redis_frontend_owner *owner = life->owner;
   if (!loop_until(&owner->loop, condition, life))
@@ -152,7 +152,8 @@ static void await_end(struct life *life) {
   LOOP_UNTIL(&life->owner->loop, is_over(life));
 }
 
-/* Where the refusal ends the agent before the shutdown is removed, the next one finds that. */
+/* If the rejection ends the agent before the shutdown is removed, the next agent finds the
+   shutdown. */
 static void leave(struct life *life) {
   struct redis_frontend_owner *owner = life->owner;
   frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
@@ -195,7 +196,7 @@ static void check_end(const struct life *life) {
     frontend_owner_has_once(owner, "results", text);
     assert_in_range(lines_of(owner, ids[i]), 0, 1);
   }
-  assert_int_equal(lines_of(owner, "left"), 0); /* it has run before */
+  assert_int_equal(lines_of(owner, "left"), 0); /* the step ran before */
   int least = life->ended ? 0 : 1;
   assert_in_range(frontend_owner_count(owner, "events", "\"line\":\"out-of-short\""), least, 1);
   assert_in_range(frontend_owner_count(owner, "events", "\"line\":\"out-of-long\""), least, 1);

@@ -14,13 +14,13 @@ static size_t least(void) {
   return REPLY_PARSER_BEGINNING;
 }
 
-/* The sizes of pieces that bytes come in. */
+/* The sizes of the pieces in which the bytes arrive. */
 static const size_t pieces[] = {1, 7, 4096, 65536, 1 << 20};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 
 struct trial {
   struct reply_parser parser;
-  char *bytes; /* what is fed */
+  char *bytes; /* the input of the parser */
   size_t length;
   char transcript[4096]; /* each reply, and whether it was too large */
   int broken;
@@ -139,7 +139,7 @@ static void feed(struct trial *trial, size_t piece) {
   }
 }
 
-/* However the bytes are cut, these are the replies. */
+/* Expects these replies for each way to split the bytes. */
 static void expect(struct trial *trial, const char *transcript) {
   for (size_t i = 0; i < PIECES; i++) {
     feed(trial, pieces[i]);
@@ -157,7 +157,7 @@ static void add_row(struct trial *trial, const char *row) {
   add_text(trial, row);
 }
 
-/* What follows a string that is too large in its reply is discarded too. */
+/* If a string in a reply is too large, the rest of the reply is discarded too. */
 TRIAL_TEST(replies_are_parsed_from_pieces_of_any_size) {
   static const struct {
     const char *name, *bytes, *transcript;
@@ -278,7 +278,7 @@ TRIAL_TEST(a_protocol_error_is_final) {
   }
 }
 
-/* However the bytes are cut, the replies before are these, and then it is broken for this
+/* For each way to split the bytes, expects these replies and then a protocol error with this
    reason. */
 static void is_refused(struct trial *trial, const char *transcript, const char *why) {
   for (size_t i = 0; i < PIECES; i++) {

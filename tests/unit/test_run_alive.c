@@ -68,7 +68,7 @@ static void expect(struct scene *scene, enum run_alive_answer expected, const ch
     fail_msg("`%s`, not `%s`", scene->why, why);
 }
 
-/* Nobody waits for an error that passes either. */
+/* A transient error also means unknown; the guard does not wait until it is over. */
 SCENE_TEST(each_reply_means_yes_no_or_unknown) {
   static const struct {
     const char *reply;
@@ -97,7 +97,7 @@ SCENE_TEST(a_silent_or_absent_redis_means_unknown_after_10_s) {
     int64_t start_ms = virtual_time_ms;
     expect(scene, RUN_ALIVE_UNKNOWN, "no answer within 10 s");
     assert_in_range(virtual_time_ms - start_ms, RUN_ALIVE_MS - 500, RUN_ALIVE_MS + 5000);
-    assert_int_equal(lseek(scene->loop.log.fd, 0, SEEK_END), 0); /* who asks says why */
+    assert_int_equal(lseek(scene->loop.log.fd, 0, SEEK_END), 0); /* the caller logs the reason */
   }
 }
 

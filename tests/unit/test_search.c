@@ -283,12 +283,12 @@ TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   pid_t pid = fork();
   if (pid == 0) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)alarm(WAIT_BOUND_MS / 1000); /* it was never caught */
+    (void)alarm(WAIT_BOUND_MS / 1000); /* it was never truncated during a read */
     for (;;)
       (void)ask_path(path, "y", LIMIT);
   }
   int status;
-  while (waitpid(pid, &status, WNOHANG) == 0) { /* until it is caught while it reads */
+  while (waitpid(pid, &status, WNOHANG) == 0) { /* until it is truncated during a read */
     assert_int_equal(truncate(path, 64 * SEARCH_FILE_MAX), 0);
     assert_int_equal(truncate(path, 1), 0);
   }
@@ -305,8 +305,8 @@ TEST(files_outside_a_tree_are_searched) {
       {"/dev/zero", "", 0, "is a character device, not a regular file"},
       {"/dev/tty", "", 0, "is a character device, not a regular file"},
       {"/dev/null", "", 0, "is a character device, not a regular file"},
-      {"/proc/self/status", "^Name:", 1, NULL},         /* which says that its size is 0 */
-      {"/proc/sys/kernel/ostype", "Linux", 1, NULL},    /* which refuses a read of 4 MiB */
+      {"/proc/self/status", "^Name:", 1, NULL},         /* stat() reports the size 0 for it */
+      {"/proc/sys/kernel/ostype", "Linux", 1, NULL},    /* a read of 4 MiB fails */
       {"/proc/self/mem", "a", 0, "cannot read file ("}, /* otherwise there would be no matches */
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -393,13 +393,13 @@ TREE_TEST(long_expensive_lines_are_skipped) {
         ask(tree, (struct search){.pattern = catastrophe, .output = (enum search_output)output});
     assert_int_equal(answer.result, 0);
     assert_string_equal(answer.text, texts[output]);
-    /* Only the first matching line of a file is needed. */
+    /* In this mode the first matching line of a file is sufficient. */
     assert_int_equal(answer.found.skipped, output == SEARCH_FILES ? 0 : 3);
     assert_string_equal(answer.found.first, output == SEARCH_FILES ? "" : "d/a:2");
   }
 }
 
-/* By one that runs out of memory, which takes less time than to run out of time. */
+/* The pattern reaches the memory limit, which takes less time than to reach the time limit. */
 TREE_TEST(too_many_skipped_lines_are_an_error) {
   struct search search = {.pattern = "^(?:(a)|b|.)*$"};
   char name[16];

@@ -1,6 +1,6 @@
-/* What a search leaves out below its root: ignore files, hidden names, globs, the reference
-   directory. test_search_ripgrep.c compares it with ripgrep; here are the rules one by one, and
-   those that ripgrep does not have. */
+/* Which files a search skips below its root because of ignore files, hidden names, globs and the
+   reference directory. test_search_ripgrep.c compares the search with ripgrep. This file tests the
+   rules one by one, including those that ripgrep does not have. */
 
 #include <cjson/cJSON.h>
 
@@ -152,7 +152,7 @@ TREE_TEST(a_glob_that_names_a_hidden_directory_searches_it) {
               "/.github/**/*.yml");
   EXPECT_BOTH(tree, ".github/top.yml sub/.github/c.yml ", "**/.github/*.yml");
   EXPECT_BOTH(tree, "sub/.github/c.yml ", "{sub,none}/.github/c.yml");
-  /* One that does not name it keeps to the rules. */
+  /* A glob that does not name the directory obeys the rules. */
   EXPECT_VISIBLE(tree, "a.yml ", .glob = "**/*.yml");
   expect_hidden(2, 0);
   EXPECT_VISIBLE(tree, "", .glob = "*/workflows/*.yml");
@@ -239,7 +239,7 @@ TREE_TEST(files_that_were_not_searched_are_counted) {
   expect_gap(&last.large, 1, "large");
   expect_gap(&last.binary, 1, "nul");
   assert_int_equal(last.files, 4);
-  /* Only files that the glob could choose. */
+  /* Only files that the glob can match are counted. */
   EXPECT(tree, "", .glob = "src/**/*.c");
   expect_gap(&last.excluded, 1, "src/bin");
   expect_gap(&last.large, 0, NULL);

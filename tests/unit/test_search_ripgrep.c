@@ -1,36 +1,36 @@
 /*
- * Which files a search looks at is what `rg` looks at, with the arguments of a server that has it:
+ * A search reads the same files as ripgrep, `rg`, with the arguments of a server that uses it:
  *
  *   rg --max-filesize 1000000 [--hidden --no-ignore] --files-with-matches [--glob G]
- *      one --glob for each directory that is left out, one for the reference directory
+ *      one --glob for each directory that is always skipped, one for the reference directory
  *      -e needle PATH
  *
- * Random trees with random ignore files in every place that counts are searched by both, from
- * random roots with random globs. SEARCH_CASES sets how many searches there are, SEARCH_SEED where
- * they begin: a failure prints the seed of its tree.
+ * Both search random trees with ignore files in all relevant places, from random roots and with
+ * random globs. SEARCH_CASES sets the number of searches, and SEARCH_SEED the first seed. A failure
+ * prints the seed of its tree.
  *
- * Where this program differs on purpose, the patterns that tell are left out here, and are rows of
- * tests/unit/test_ignore_rules.c and test_glob.c: a byte order mark, lines that are not UTF-8, "!"
- * and "}" alone, nested braces, negated brackets, escapes in them. The global ignore file is
- * anchored at the repository, as in git, and not at "/" (tests/unit/test_search_ignore.c): it has
- * names alone here. What else differs has a name:
+ * This program differs from ripgrep on purpose in some patterns: a byte order mark, lines that are
+ * not UTF-8, "!" and "}" alone, nested braces, negated brackets, and escapes in brackets. They do
+ * not occur here; tests/unit/test_ignore_rules.c and test_glob.c test them. The global ignore file
+ * is anchored at the repository, as in git, and not at "/" (tests/unit/test_search_ignore.c), so
+ * here it has only names. The other differences have names, which the code below refers to:
  *
- *   RELATIVE   a relative path is the same as the absolute one; rg 13 compares what is above it
- *              with a path in which it occurs twice. So rg always gets the absolute one
- *   LINK       the rules above a root that is a link are those where it leads. So rg gets that
- *              path, and without the reference directory, which goes by the text of the path
- *   EXCLUDED   a root in a directory that is left out is searched. So rg gets the directories that
- *              are left out by their places below the root
- *   ANCHOR     a glob without "!" is matched against the path from the root, too. So rg is asked
- *              twice, and both answers count; what is found in a directory that is hidden to one of
- *              them must be in an answer without ignore files
- *   NAMED      a glob without "!" that names a directory searches it, though rg leaves it out. So
- *              what only this program finds may be in a directory that is named, if rg finds it
- *              without ignore files and without leaving out anything
- *   SELF       where the search begins above the repository, a negated glob does not leave the
- *              repository out; rg takes its path for "", which "**" matches. So there is none there
- *   LATE_NUL   a NUL anywhere makes a file binary; rg finds what is in front of it by 64 KiB. So
- *              these files are taken out of its answer
+ *   RELATIVE   A relative path means the same as the absolute one. rg 13 compares the rules above a
+ *              relative path with a path that contains it twice. So rg always gets absolute paths.
+ *   LINK       If the root is a link, the rules above its target apply. So rg gets the target,
+ *              without the reference directory, which depends on the text of the path.
+ *   EXCLUDED   A root inside a skipped directory is searched. So rg gets the skipped directories by
+ *              their places below the root.
+ *   ANCHOR     A glob without "!" is also matched against the path from the root. So rg is asked
+ *              twice, and both answers count. A file in a directory that is hidden in one of them
+ *              must be in an answer without ignore files.
+ *   NAMED      A glob without "!" that names a directory searches it, although rg skips it. So a
+ *              file that only this program finds may be in a named directory, if rg finds it
+ *              without ignore files and skipped directories.
+ *   SELF       If the search begins above the repository, a negated glob does not exclude the
+ *              repository. rg uses "" as its path, which "**" matches. So this does not occur here.
+ *   LATE_NUL   A NUL anywhere makes a file binary. rg finds matches that are at least 64 KiB
+ *              before the first NUL. So the test removes these files from the answer of rg.
  */
 #include <limits.h>
 #include <spawn.h>
@@ -131,7 +131,7 @@ static void write_text(const struct scene *self, const char *path, const char *t
   assert_int_equal(fclose(file), 0);
 }
 
-/* Notes a path; false where the name is taken. */
+/* Notes a path. Returns false if the name exists. */
 static bool note(struct scene *self, const char *path, bool is_directory) {
   struct stat file;
   if (self->place_count == PATHS_MAX || lstat(full(self, path), &file) == 0)
@@ -221,7 +221,7 @@ static bool continues(char byte) {
   return ((unsigned char)byte & 0xC0) == 0x80;
 }
 
-/* A character of two bytes, which wildcards take for two. */
+/* A character of two bytes, which counts as two for wildcards. */
 static void add_two_bytes(struct text *to, const char *character) {
   if (chance(30))
     put(to, "??");
@@ -238,7 +238,7 @@ static void add_braces(struct text *to, const char *name) {
   put(to, "}");
 }
 
-/* A component that matches `name`, for the most part. */
+/* Adds a component that usually matches `name`. */
 static void add_component(struct text *to, const char *name) {
   size_t length = strlen(name);
   unsigned form = below(14);
@@ -271,8 +271,8 @@ static void add_component(struct text *to, const char *name) {
   }
 }
 
-/* From the path of a place below `directory`: all of it, its end, or its name; sometimes another
-   name. */
+/* Adds the path of a place below `directory`, the end of that path, its last name, or sometimes
+   another name. */
 static void add_pattern(const struct scene *self, const char *directory, struct text *to) {
   char path[256] = "";
   size_t prefix = strlen(directory);
@@ -300,7 +300,7 @@ static void add_pattern(const struct scene *self, const char *directory, struct 
     put(to, "/**");
 }
 
-/* A name that begins with what has a meaning in front. */
+/* Escapes a first character that would have a meaning there. */
 static void escape_front(struct text *to) {
   if (to->bytes[0] != '!' && to->bytes[0] != '#')
     return;
@@ -336,7 +336,7 @@ static void add_line(const struct scene *self, const char *directory, struct tex
       only_directories ? "/" : "", chance(10) ? "  " : "", end);
 }
 
-/* `directory` is what the patterns are anchored at. */
+/* The patterns are anchored at `directory`. */
 static void add_ignore_file(struct scene *self, const char *directory, const char *path) {
   struct stat file;
   if (lstat(full(self, path), &file) == 0)
@@ -555,7 +555,7 @@ static bool is_in_excluded(const char *path) {
   return false;
 }
 
-/* Lines of ignore files that it cannot parse are no errors of rg, though it exits with 2. */
+/* If rg cannot parse a line of an ignore file, it exits with 2, but its answer is complete. */
 static void check_errors(const struct scene *self) {
   FILE *file = fopen(full(self, "errors"), "rb");
   char line[4096];
@@ -598,7 +598,7 @@ static void run(const struct scene *self, const struct arguments *arguments, con
 static void argue_excludes(struct arguments *arguments, const struct scene *self,
                            const struct question *question, const char *directory) {
   const char *root = below_directory(question->root, directory);
-  /* EXCLUDED: as a glob, of what is not below the directory with its whole path */
+  /* EXCLUDED: a root that is not below the directory is given as a glob with its whole path */
   char anchor[PATH_MAX] = "";
   if (root == NULL)
     (void)snprintf(anchor, sizeof anchor, "**%s", as_glob(full(self, question->root)));
@@ -732,7 +732,7 @@ static bool is_of_both_ways(const struct scene *self, const struct question *que
   return is_found;
 }
 
-/* NAMED: of a component in front of another one. */
+/* NAMED: whether a component before the last one does not begin with a wildcard. */
 static bool names_a_directory(const char *glob) {
   for (const char *slash; (slash = strchr(glob, '/')) != NULL && slash[1] != '\0'; glob = slash + 1)
     if (slash > glob && strchr("*?[", glob[0]) == NULL)

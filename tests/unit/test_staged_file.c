@@ -77,7 +77,7 @@ static void hidden_name(const struct tree *tree, char *name) {
   staged_file_release(&staged);
 }
 
-/* It is removed and never written to. */
+/* The abandoned file is removed and never written to. */
 TREE_TEST(an_abandoned_hidden_file_is_not_written_to) {
   char hidden[64];
   struct staged_file staged;
@@ -102,7 +102,7 @@ TREE_TEST(an_abandoned_hidden_file_is_not_written_to) {
   assert_true(tree_has(tree, hidden));
 }
 
-/* It commits nothing, and does not remove the file of another writer. */
+/* The commit fails, and it does not remove the file of another writer. */
 TREE_TEST(a_file_that_has_lost_its_name_is_not_committed) {
   struct staged_file staged;
   begin(&staged, tree);

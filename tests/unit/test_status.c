@@ -1,4 +1,4 @@
-/* What a heartbeat says beside that there is one. */
+/* The content of a heartbeat. */
 #include "agent/frontends/redis/heartbeat/status.h"
 #include "tests/test.h"
 

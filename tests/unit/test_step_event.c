@@ -45,7 +45,7 @@ TEST(an_event_matches_the_golden_file) {
   assert_writes(&self, golden);
 }
 
-/* The JSON before the kind, and behind the line. */
+/* The JSON before the kind and after the line. */
 #define BEFORE "{'schemaVersion':1,'stepId':'" ID "','kind':"
 #define AFTER ",'timestamp':'" EPOCH "','seq':"
 

@@ -1,4 +1,4 @@
-/* Replacing parts of a text: what is found, what replaces it, and the report. */
+/* Replacing parts of a text: the search, the replacement and the report. */
 #include "agent/files/access/text_edit.h"
 #include "tests/test.h"
 
@@ -163,7 +163,7 @@ TEST(line_endings_stay_as_they_are) {
   CHECK_ROWS(rows);
 }
 
-/* It would be 20 TB. */
+/* The result would have 20 TB. */
 TEST(a_text_that_would_be_too_large_is_rejected) {
   enum { LENGTH = 1000000, LONG = 20000000 };
   struct buffer text = {0}, report = {0};

@@ -326,7 +326,7 @@ TEST(a_text_may_stand_for_a_number_a_flag_or_an_array) {
                  "Error: edits: expected JSON, got what is broken or cut off near byte 19");
 }
 
-/* A shell would expand it. */
+/* Only a shell would expand the variable. */
 TEST(a_variable_in_path_is_rejected) {
   static const char *const values[] = {"/opt/bin:$PATH", "${PATH}:/opt/bin"};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)

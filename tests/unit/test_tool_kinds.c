@@ -188,7 +188,7 @@ static const char *times(int count, const char *text) {
   return to;
 }
 
-/* As in minified files: 160 of the 240 characters begin at the match, if there are as many. */
+/* As for minified files, 160 of the 240 characters begin at the match, if there are that many. */
 TREE_TEST(a_long_line_is_cut_around_its_match) {
   static const char arguments[] = "{'path':'f','pattern':'needle'}";
   static const struct {

@@ -1,7 +1,7 @@
 #include "agent/frontends/redis/connection/url.h"
 #include "tests/test.h"
 
-/* Both must be NULL, or the same text. */
+/* Asserts that both are NULL, or the same text. */
 static void assert_text(const char *url, const char *is, const char *expected) {
   if ((is == NULL) != (expected == NULL) || (is != NULL && strcmp(is, expected) != 0))
     fail_msg("%s: got %s, not %s", url, is != NULL ? is : "NULL",
@@ -10,7 +10,7 @@ static void assert_text(const char *url, const char *is, const char *expected) {
 
 static const struct {
   const char *text;
-  const char *name; /* for people: host and port, path, or the master and its sentinels */
+  const char *name; /* the display name: host and port, path, or the master and its sentinels */
   const char *user;
   const char *password;
   unsigned database;

@@ -85,7 +85,7 @@ TREE_TEST(directories_without_a_descriptor_are_counted) {
   assert_true(walk_next(walk, &entry));
   struct rlimit before;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-  /* The descriptor before the root's is free. */
+  /* The next free descriptor is lower than the root's. */
   struct rlimit few = {.rlim_cur = (rlim_t)entry.parent + 1, .rlim_max = before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
   int count = 1;
