@@ -1,5 +1,5 @@
-/* sandbox beside a server that drives the same job: the server gets each event and result of its
-   steps once, while clients run, look, follow and cancel. */
+/* The client works while a server uses the same job: the server gets each event and result of its
+   steps once, while clients run, list, follow and cancel steps. */
 
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
@@ -14,8 +14,8 @@ struct step {
   int results; /* how many were taken */
 };
 
-/* Works like the live server: reads events with XREAD from the last one on, and pops any result
-   with RPOP. It discards results that nobody waits for. */
+/* Works like the live server: it reads events with XREAD from the last one on, pops each result
+   with RPOP, and discards results that it does not expect. */
 struct producer {
   struct job *job;
   struct step steps[STEPS];

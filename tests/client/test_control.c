@@ -1,4 +1,5 @@
-/* sandbox cancel: the message goes to the list `control`, or to `in` beside an agent of 0.2. */
+/* sandbox cancel: the message goes to the list `control`, or to `in` if the agent has version 0.2.
+   */
 
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"

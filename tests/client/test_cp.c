@@ -2,7 +2,8 @@
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
-/* Runs a script in which $B is a directory in the sandbox; the current directory is beside it. */
+/* Runs a script in which $B is a directory in the sandbox. The current directory is outside of it.
+   */
 static void expect(struct job *job, const char *script, int code, const char *output,
                    const char *errors) {
   sandbox_expect(job,

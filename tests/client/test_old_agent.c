@@ -1,4 +1,4 @@
-/* sandbox beside an agent of 0.1.0: each command works, or says what it needs. */
+/* The client with an agent of version 0.1.0: each command works, or says which feature it needs. */
 #include "tests/support/old_agent.h"
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"

@@ -49,8 +49,8 @@ JOB_TEST_NO_AGENT(no_process_can_ever_open_the_memory_of_a_supervisor) {
   job_stop_agent(job, SIGTERM);
 }
 
-/* The agent does not wait for them: its heartbeat goes on, each step is answered, and SIGTERM ends
-   it. */
+/* The agent does not wait for the stopped supervisors: its heartbeat continues, each step is
+   answered, and SIGTERM ends the agent. */
 JOB_TEST_NO_AGENT(a_supervisor_that_is_stopped_at_its_start_delays_only_its_step) {
   enum { STEPS = 60 };
   int opened;

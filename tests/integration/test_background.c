@@ -33,7 +33,7 @@ JOB_TEST(a_background_process_may_go_on_writing) {
       path, path, path);
   const cJSON *step = job_script(job, script);
   const cJSON *result = job_run(job, step);
-  /* The result has the output so far; the process goes on. */
+  /* The result has the output so far, and the process continues. */
   job_expect_part(job, result, "outputContent", "hi\n");
   if (!wait_until(has_counted, &(struct counter){path, count_of(path) + 10}, WAIT_BOUND_MS))
     job_fail(job, "the background process has stopped");

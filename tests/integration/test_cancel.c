@@ -5,7 +5,7 @@
 
 #define CANCELLED "cancelled: by a cancel step"
 
-/* From SIGTERM to SIGKILL, as at a deadline. */
+/* The time from SIGTERM to SIGKILL, which is the same as at a deadline. */
 enum { GRACE_MS = 10000 };
 
 JOB_TEST(a_cancel_ends_the_running_step) {

@@ -125,7 +125,7 @@ TEST_WITH(struct scene *scene, a_step_goes_on_while_its_job_moves_to_another_nod
     int to = (scene->owner + 1) % REDIS_CLUSTER_NODES;
     redis_cluster_begin_move(scene->cluster, JOB_ID, to);
     assert_true(redis_cluster_move_key(scene->cluster, first[round]));
-    /* Some keys are here and some are there. */
+    /* Now each node has some of the keys. */
     int port = redis_server_port(redis_cluster_node(scene->cluster, to));
     agent_process_wait_log(job->agent, job_format(job, " 127.0.0.1:%d; reconnecting", port));
     while (redis_cluster_move_key(scene->cluster, NULL))

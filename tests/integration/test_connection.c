@@ -5,7 +5,7 @@
 
 #include "tests/support/job.h"
 
-/* Only a bound for a test that hangs; the idle limit is far away. */
+/* This only stops a test that hangs. It is much shorter than the idle limit. */
 enum { AT_ONCE_MS = WAIT_BOUND_MS };
 
 #define PASSWORD "s3cret-Word"

@@ -25,8 +25,8 @@ static void start_in(struct job *job, const struct container *container) {
   job_start_agent(job, NULL);
 }
 
-/* The numbers in such a /proc mean other processes, so that it is as good as none. (The leak
-   sanitizer reads its own /proc and fails.) */
+/* The process IDs in such a /proc belong to another namespace, so the agent cannot use it. (The
+   leak sanitizer reads its own /proc and fails.) */
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
              the_agent_ignores_a_proc_of_another_pid_namespace, job_setup_server, job_teardown) {
   static const struct container rows[] = {{.outer_proc = true}, {.init = true, .outer_proc = true}};

@@ -49,7 +49,7 @@ JOB_TEST(a_message_that_is_too_large_is_removed_and_no_other) {
   job_expect_nothing_left(job);
 }
 
-/* The messages that are there at startup are read on another connection. */
+/* Messages that exist at startup are read on another connection. */
 JOB_TEST_NO_AGENT(a_cancel_that_is_too_large_is_removed_at_startup) {
   const cJSON *step = job_push_echo(job, "runs");
   const char *id = job_text(step, "stepId");
@@ -59,8 +59,8 @@ JOB_TEST_NO_AGENT(a_cancel_that_is_too_large_is_removed_at_startup) {
   job_expect_nothing_left(job);
 }
 
-/* A client of version 0.2 pushes it behind the steps: it works when the steps before it are
-   over. */
+/* A client of version 0.2 pushes a cancel to `in`. It takes effect when the steps before it have
+   ended. */
 JOB_TEST(a_cancel_that_was_pushed_to_in_works_when_its_turn_comes) {
   const cJSON *first = job_push_until(job, marks_step(job, "echo up; gate"), "up");
   const cJSON *second = marks_step(job, "echo up; gate 2");

@@ -1,4 +1,4 @@
-/* SIGUSR1 writes the agent's state to the log; the agent goes on. */
+/* SIGUSR1 writes the agent's state to the log, and the agent continues. */
 
 #include "tests/support/job.h"
 
@@ -30,7 +30,7 @@ static void expect_dump(struct job *job, const char *const *parts) {
   job_fail(job, "not all of it is in the log: %s, …", parts[0]);
 }
 
-/* How a line of the log names the step. */
+/* Returns the name of the step in a line of the log. */
 static const char *in_log(struct job *job, const cJSON *step) {
   return job_format(job, "step=%.8s", job_text(step, "stepId"));
 }
@@ -54,7 +54,7 @@ JOB_TEST(sigusr1_logs_a_running_step_with_its_pid) {
   job_expect_to_go_on(job);
 }
 
-/* As from a shell in the container: the sender has exited when the agent reads the signal. */
+/* For example, a shell in the container sends the signal and exits before the agent reads it. */
 JOB_TEST(the_sender_of_sigusr1_may_have_exited) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   pid_t agent = agent_process_pid(job->agent);

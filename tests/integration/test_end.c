@@ -1,4 +1,4 @@
-/* The member `end` of a result: why the step has ended, and what it used. */
+/* The member `end` of a result: why the step ended, and which resources it used. */
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"

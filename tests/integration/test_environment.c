@@ -1,4 +1,4 @@
-/* What a command gets at its start: arguments, environment, directory, descriptors and signals. */
+/* The arguments, environment, directory, descriptors and signals of a command when it starts. */
 
 #include "tests/support/job.h"
 
@@ -92,7 +92,7 @@ JOB_TEST_NO_AGENT(a_command_gets_the_umask_of_the_agent) {
   assert_string_equal(output_of(job, job_script(job, "umask")), "0027\n");
 }
 
-/* So that a build delays neither the heartbeat nor an end. */
+/* The lower priority of a build keeps it from delaying the heartbeat or a cancel. */
 JOB_TEST_NO_AGENT(a_command_has_a_higher_nice_value_than_the_agent) {
   job_start_agent(job, NULL);
   assert_string_equal(output_of(job, job_step(job, "nice", NULL)), "5\n");

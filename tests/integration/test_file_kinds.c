@@ -49,14 +49,14 @@ JOB_TEST(a_missing_file_or_one_of_another_type_is_an_error) {
       {GREP "'fifo','pattern':'x'", 1, NULL, "is a FIFO, not a regular file: $D/fifo"},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
-  /* The C library has its own words for it. */
+  /* The text of this error depends on the C library. */
   const cJSON *result = job_run(job, kind_rows_step(job, READ "'loop'"));
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
   job_expect_part(job, result, "errorMessage", "cannot read file (");
   close(listener);
 }
 
-/* The path of a step is where its author put it; what a model has to see is the file's name. */
+/* A model mainly needs the name of the file, so the middle of a long path is omitted. */
 JOB_TEST(a_long_path_is_cut_in_its_middle) {
   char path[400];
   memset(path, 'd', sizeof path);
@@ -108,7 +108,8 @@ JOB_TEST(read_file_returns_the_chosen_lines_with_numbers) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-/* To the byte, as servers know it. */
+/* Servers depend on these bytes: the text after the last newline counts as a line, even if it is
+   empty. */
 JOB_TEST(read_file_numbers_the_empty_line_after_the_last_newline) {
   kind_rows_file(job, "foo", "foo\n");
   kind_rows_file(job, "empty", "");
@@ -165,9 +166,9 @@ JOB_TEST(read_file_returns_at_most_one_mebibyte) {
   free(content);
 }
 
-/* A hole, which is read as NULs, makes it large. */
+/* One file is large because of a hole, which is read as NUL bytes. */
 JOB_TEST(read_file_returns_lines_of_a_file_of_any_size) {
-  enum { LINES = 140000 }; /* of eight bytes: more than a mebibyte */
+  enum { LINES = 140000 }; /* 140,000 lines of eight bytes have more than a mebibyte */
   char *content = malloc(LINES * 8 + 8);
   assert_non_null(content);
   for (size_t i = 1; i <= LINES; i++)
@@ -267,7 +268,7 @@ JOB_TEST(write_file_writes_at_most_ten_mebibytes) {
 
 JOB_TEST(write_file_writes_nul_bytes) {
   static const struct kind_row row = {WRITE "'nul','content':'a\\u0000b'", 0, NULL, NULL};
-  /* cJSON's own text would end there. */
+  /* cJSON would end the text at the NUL. */
   const char *payload = job_json(job, "{'stepId':'nul','workingDirectory':'%s',%s}",
                                  kind_rows_directory(job), row.fields);
   job_push_text(job, payload, strlen(payload));
@@ -353,7 +354,7 @@ JOB_TEST(directory_tree_counts_unreadable_directories) {
 
 /* --- listFiles --- */
 
-/* Its time of modification is so many seconds and milliseconds after 1970. */
+/* Sets the modification time of a file, in seconds and milliseconds since 1970. */
 static void age(struct job *job, const char *name, time_t seconds, long milliseconds) {
   struct timespec times[2] = {{.tv_sec = seconds, .tv_nsec = milliseconds * 1000000}};
   times[1] = times[0];
@@ -423,7 +424,7 @@ JOB_TEST(list_files_counts_unreadable_directories) {
   for (int many = 0; many < 2; many++) {
     for (int i = 0; i < 1000 * many; i++)
       kind_rows_file(job, job_format(job, "many/%04d", i), "");
-    /* By size all of it is looked at; by name, what is deep is not, when there are many. */
+    /* To sort by size, the agent reads all directories; to sort by name, it stops at the limit. */
     const cJSON *step = kind_rows_step(job, LIST "'.','sortBy':'size','maxDepth':1000");
     const cJSON *result = job_run(job, step);
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
@@ -452,7 +453,7 @@ static void make_tree(struct job *job) {
 
 JOB_TEST(grep_has_the_output_modes_of_the_protocol) {
   make_tree(job);
-  assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0); /* keeps nobody */
+  assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0); /* does not block the search */
   static const struct kind_row rows[] = {
       {GREP "'.','pattern':'needle'", 0,
        "[" MATCH(".hidden", 1, "needle") "," MATCH("a.c", 2, "int needle;") "," MATCH(
@@ -582,7 +583,7 @@ JOB_TEST(grep_skips_files_that_the_repository_ignores) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-/* No match is a proof of absence only where everything was searched. */
+/* If files were skipped, an answer without a match does not prove that the text is absent. */
 JOB_TEST(grep_without_a_match_names_files_that_it_did_not_search) {
   make_tree(job);
   char *large = malloc(1000002);
@@ -641,7 +642,7 @@ JOB_TEST(grep_searches_the_directories_that_its_glob_names) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-/* `?` is a byte, as in git. */
+/* `?` matches one byte, as in git. */
 JOB_TEST(grep_globs_and_ignore_files_match_bytes) {
   kind_rows_file(job, "\xC3\xA9.txt", "needle");
   kind_rows_file(job, "e.txt", "needle");

@@ -9,7 +9,7 @@
 
 #define GOLDEN "tests/integration/golden/"
 
-/* At least each kind of step, and each kind of failure. */
+/* The files cover at least each kind of step and each kind of failure. */
 #define FEWEST 14
 
 static char *read_golden(struct job *job, const char *name) {
@@ -96,7 +96,7 @@ static void check(struct job *job, const char *name) {
     kind_rows_file(job, file->string, file->valuestring);
   const cJSON *step = cJSON_GetObjectItem(golden, "step");
   job->schema_version = cJSON_GetObjectItem(step, "schemaVersion")->valueint;
-  job_do(job, "DEL sandbox:%s:events", job->id); /* those of another version */
+  job_do(job, "DEL sandbox:%s:events", job->id); /* removes events of another version */
   const cJSON *result = job_run(job, step);
   assert_string_equal(result_as_golden(job, result),
                       print(job, cJSON_GetObjectItem(golden, "result")));

@@ -1,4 +1,4 @@
-/* Steps that use a mount that does not answer: the step fails, and the agent goes on. */
+/* Steps that use a mount that does not answer: the step fails, and the agent continues. */
 
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -126,7 +126,7 @@ static bool is_asleep(void *context) {
   return proc_sleeps_in(self->pid, SYS_ppoll);
 }
 
-/* Its child waits in the kernel and cannot be killed. */
+/* The child of the supervisor waits in the kernel and cannot be killed. */
 TEST_WITH(struct job *job, an_orphaned_supervisor_sleeps_while_its_step_hangs, job_setup_server,
           tear_down) {
   struct scene scene;

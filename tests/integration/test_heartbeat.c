@@ -1,4 +1,5 @@
-/* The key that says that the agent is there, whatever it or its Redis is busy with. */
+/* The key `heartbeat`, which shows that the agent is alive even while the agent or Redis is busy.
+   */
 
 #include "tests/support/job.h"
 #include "tests/support/proxy.h"
@@ -6,7 +7,7 @@
 
 enum { LIFE_MS = 10000, PERIOD_MS = 2000, LATE_MS = 1000 };
 
-/* Milliseconds that the key has to live; -2: it is not there. */
+/* Returns the time to live of the key in milliseconds, or -2 if the key does not exist. */
 static long long time_left(struct job *job) {
   return job_ask_number(job, "PTTL sandbox:%s:heartbeat", job->id);
 }
@@ -23,10 +24,10 @@ static bool is_gone(void *context) {
   return time_left(context) == -2;
 }
 
-/* How often the key was renewed: its time to live goes up. */
+/* Counts how often the key was renewed. A renewal raises its time to live. */
 struct watch {
   struct job *job;
-  long long floor; /* it never has less than this to live */
+  long long floor; /* the smallest permitted time to live, in milliseconds */
   long long left;
   int beats, expected;
 };
@@ -47,7 +48,7 @@ static void expect_beats(struct job *job, int count, long long floor) {
     job_fail(job, "%d beats, not %d", watch.beats, count);
 }
 
-/* So many beats, none of which is late. */
+/* Expects `count` renewals, none of which is late. */
 static void expect_steady(struct job *job, int count) {
   expect_beats(job, count, LIFE_MS - PERIOD_MS - LATE_MS);
 }
@@ -69,7 +70,7 @@ static bool has_none(void *job) {
   return of_connection(job) == 0;
 }
 
-/* The agent has left: once its connection is gone nobody is there who could beat. */
+/* After the connection of the heartbeat has closed, nothing can set the key again. */
 static void expect_gone_for_good(struct job *job) {
   assert_true(wait_until(has_none, job, WAIT_BOUND_MS));
   assert_true(is_gone(job));
@@ -126,7 +127,7 @@ JOB_TEST(the_heartbeat_matches_the_protocol) {
   assert_in_range(time_left(job), 1, LIFE_MS);
 }
 
-/* In the order in which the server executes them. */
+/* MONITOR shows the commands in the order in which Redis executes them. */
 JOB_TEST_NO_AGENT(the_heartbeat_is_set_before_a_step_is_taken) {
   job_push(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -155,7 +156,7 @@ static bool says_idle(void *job) {
   return strstr(text(job), quoted("'StepInFlight':false")) != NULL;
 }
 
-/* The value may be a period older than the SET. */
+/* The value may be one period older than the SET that sends it. */
 JOB_TEST(the_heartbeat_shows_whether_a_step_runs) {
   const cJSON *step = job_step(job, "sleep", "5", NULL);
   job_push(job, step);
@@ -196,7 +197,7 @@ static struct proxy *start_behind_proxy(struct job *job) {
   return proxy;
 }
 
-/* What the agent holds cannot leave, and its command waits. */
+/* Redis does not read the queued output, so the command blocks. */
 JOB_TEST_NO_AGENT(blocked_output_does_not_delay_the_heartbeat) {
   struct proxy *proxy = start_behind_proxy(job);
   const cJSON *step = job_step(job, "yes", job->id, NULL);
@@ -210,7 +211,7 @@ JOB_TEST_NO_AGENT(a_silent_connection_does_not_end_the_heartbeat) {
   struct proxy *proxy = start_behind_proxy(job);
   proxy_deafen(proxy, RELAY_HEARTBEAT);
   for (int beats = 0; beats < 10 && proxy_connections(proxy, RELAY_HEARTBEAT) == 1; beats++)
-    expect_beats(job, 1, 0); /* over the other connection */
+    expect_beats(job, 1, 0); /* over the connection of the outbox */
   assert_true(proxy_connections(proxy, RELAY_HEARTBEAT) > 1);
   expect_steady(job, 2);
   job_shut_down(job);
@@ -218,7 +219,7 @@ JOB_TEST_NO_AGENT(a_silent_connection_does_not_end_the_heartbeat) {
   proxy_stop(proxy);
 }
 
-/* Its other connections are there, and no new one is let in. */
+/* The other connections of the agent remain open, and Redis accepts no new one. */
 JOB_TEST(without_its_connection_the_heartbeat_uses_another_one) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));
@@ -242,7 +243,7 @@ JOB_TEST(the_heartbeat_expires_after_the_agent_is_killed) {
   assert_true(wait_until(is_gone, job, LIFE_MS + LATE_MS));
 }
 
-/* Which forgets everything. */
+/* The restarted Redis is empty. */
 JOB_TEST(the_heartbeat_returns_when_redis_restarts) {
   job_run(job, job_step(job, "true", NULL));
   for (int i = 0; i < 2; i++) {
@@ -268,7 +269,7 @@ JOB_TEST(an_agent_that_takes_over_keeps_the_heartbeat) {
   expect_gone_for_good(job);
 }
 
-/* It does not know yet that the job is another's. */
+/* The first agent is stopped, so it does not know that another agent owns the job. */
 JOB_TEST(a_superseded_agent_does_not_delete_the_heartbeat) {
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);

@@ -149,8 +149,8 @@ INJECTION_TEST(any_user_may_inject_into_its_directory) {
   expect_runs(self, "shared/a/agent", 2000);
 }
 
-/* So no process of the same user can read the agent's memory. The copy cannot copy itself, and says
-   so. */
+/* A program that its user cannot read is not dumpable, so no process of the same user can read the
+   agent's memory. Such a copy cannot inject itself, and it reports that. */
 INJECTION_TEST(an_ordinary_user_can_run_but_not_read_the_copy) {
   injection_makes(self, "shared/agent", "shared/agent");
   expect_runs(self, "shared/agent", 1000);
@@ -162,7 +162,7 @@ INJECTION_TEST(an_ordinary_user_can_run_but_not_read_the_copy) {
                        "as a user who may read it");
 }
 
-/* As with the fsGroup of a pod: a shared directory of another owner. */
+/* With the fsGroup of a pod, for example, the shared directory has another owner. */
 INJECTION_TEST(a_member_of_the_group_may_inject) {
   injection_make_directory(self, "shared", 02775, 0);
   assert_int_equal(chown(injection_path(self, "shared"), 0, 1000), 0);
@@ -226,7 +226,7 @@ INJECTION_TEST_IF(agent_process_is_shipped(), inject_needs_little_memory) {
   injection_makes(self, "a/agent", "a/agent");
 }
 
-/* As in a carrier image, which has only the program. */
+/* A carrier image, for example, has only the program. */
 INJECTION_TEST_IF(agent_process_is_shipped(), inject_works_in_an_empty_root) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);

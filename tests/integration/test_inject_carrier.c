@@ -33,7 +33,7 @@ static int set_up_carrier(void **state) {
   TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,           \
                injection_tear_down)
 
-/* What /python may contain; `content` is the content of a file or the target of a link. */
+/* The entries that /python may have; `content` is the content of a file or the target of a link. */
 static const struct entry {
   const char *name;
   mode_t mode;
@@ -131,7 +131,7 @@ static void expect_entry(struct injection *self, const struct entry *entry) {
   assert_int_equal(found.st_mtim.tv_nsec, 123456789);
 }
 
-/* By root and by another user, with any umask; and again over files that are not writable. */
+/* Root and another user inject with any umask, and again over files that are not writable. */
 CARRIER_TEST(inject_copies_tools_authorities_and_client) {
   put_tools(self);
   put_files(self);
@@ -349,7 +349,7 @@ static struct job *prepare_volume(struct injection *self, struct certificates *c
   return job_new(redis_server_start_tls(certificates, NULL));
 }
 
-/* Starts the agent in a root that has only what was injected: an empty image. */
+/* Starts the agent in a root that has only the injected files, as in an empty image. */
 static void start_in_volume(struct injection *self, struct job *job) {
   static char root[64];
   snprintf(root, sizeof root, "%s", injection_path(self, "root/shared"));

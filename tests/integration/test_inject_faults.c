@@ -140,7 +140,7 @@ static void use_faults(struct injection *self, const struct fault *faults) {
   self->setup.prepare_context = faults;
 }
 
-/* As on an old kernel, a network file system, or in a sandbox. */
+/* Old kernels, network file systems and sandboxes lack such calls. */
 INJECTION_TEST(inject_works_without_optional_system_calls) {
   static const struct fault faults[][2] = {{{SYS_ioctl, ENOTTY}},
                                            {{SYS_ioctl, EPERM}},

@@ -95,7 +95,8 @@ static int set_up_carrier(void **state) {
   return 0;
 }
 
-/* Only the shipped program: one with sanitizers makes thousands of system calls before main(). */
+/* This uses the shipped program. A program with sanitizers makes thousands of system calls before
+   main(). */
 #define CARRIER_TEST(NAME)                                                                         \
   TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,           \
                injection_tear_down)
@@ -233,7 +234,7 @@ CARRIER_TEST(an_injection_over_older_files_may_be_killed_at_any_system_call) {
   kill_everywhere(self, "old");
 }
 
-/* From no space at all to enough space for all, also beside older files. */
+/* Injects with more and more free space, from none to enough for all files. */
 static void fill_everywhere(struct injection *self, const char *old) {
   struct stat program;
   assert_int_equal(stat(injection_path(self, "root/agent"), &program), 0);

@@ -7,7 +7,7 @@
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 
-/* The memory limit of the agent and of each of its children, beside the libraries. */
+/* The memory limit of the agent and of each of its children, in addition to the libraries. */
 #define DATA_BYTES ((rlim_t)64 * 1024 * 1024)
 
 enum { ENTRIES = 1000000 };

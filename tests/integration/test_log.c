@@ -95,7 +95,7 @@ JOB_TEST_NO_AGENT(the_log_never_shows_values_of_env) {
   cJSON *env = cJSON_AddObjectToObject(step, "env");
   cJSON_AddStringToObject(env, "TOKEN", "t0p-s3cret");
   job_expect_result(job, job_run(job, step), 0, NULL, NULL);
-  /* Nor when the step fails, can not start, or is refused. */
+  /* The value does not appear if the step fails, cannot start, or is rejected. */
   cJSON_ReplaceItemInObject(step, "command", cJSON_CreateString("false"));
   job_run(job, step);
   cJSON_ReplaceItemInObject(step, "command", cJSON_CreateString("no-such-command-here"));
@@ -108,7 +108,7 @@ JOB_TEST_NO_AGENT(the_log_never_shows_values_of_env) {
   assert_null(strstr(agent_process_log(job->agent), "t0p-s3cret"));
 }
 
-/* What a step says about itself stays on its line, and does nothing to a terminal. */
+/* The text of a step can neither forge a line of the log nor control a terminal. */
 JOB_TEST_NO_AGENT(the_log_makes_control_characters_visible) {
   job_start_agent(job, "--verbose", NULL);
   job_run(job, job_script(job, "true\n# 00:00:00.000 INFO  forged \x1b[31m\x07"));
@@ -126,7 +126,8 @@ JOB_TEST(the_log_shortens_a_long_command) {
   assert_true(strlen(agent_process_log(job->agent)) < 4096);
 }
 
-/* Of a step that is a part of a trace the lines say so, and its command knows it. */
+/* If a step is part of a trace, its lines and the environment of its command have the trace
+   context. */
 JOB_TEST_NO_AGENT(a_log_in_json_has_the_trace_of_the_step) {
   static const char parent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   job_start_agent(job, "--log-format", "json", NULL);

@@ -538,7 +538,7 @@ MCP_TEST(a_working_directory_may_start_with_a_tilde) {
   cJSON_Delete(answer);
 }
 
-/* In each version: a model sees results, but no protocol errors. */
+/* This is the same in each version, because a model sees results but no protocol errors. */
 MCP_TEST(invalid_arguments_are_a_tool_error) {
   for (int i = 0; i < VERSIONS; i++) {
     mcp_client_initialize(client, versions[i]);
@@ -904,7 +904,7 @@ MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
   mcp_client_await_file(client, "over");
   for (int i = 1; i <= 40; i++)
     mcp_client_expect_part(client, "'tools':[");
-  assert_true(next_progress(client) >= 1.2); /* nobody has read meanwhile */
+  assert_true(next_progress(client) >= 1.2); /* the client has not read meanwhile */
   mcp_client_open_gate(client, "go");
   cJSON_Delete(mcp_client_answer(client, 51));
   cJSON_Delete(mcp_client_answer(client, 50));

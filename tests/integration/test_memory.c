@@ -96,7 +96,7 @@ static void expect_memory_limit(struct job *job, const cJSON *result) {
   assert_string_equal(job_text(end_of(result), "cause"), "memoryLimit");
 }
 
-/* It is slow, so that the guard is fast enough on a busy machine. */
+/* A command that allocates slowly enough for the guard to act in time on a busy machine. */
 #define SLOW_EATER                                                                                 \
   "while :; do dd if=/dev/zero bs=1M count=2 2>/dev/null | sleep 600.221 & sleep 0.02; done"
 
@@ -125,7 +125,7 @@ LIMITED_TEST(the_guard_ends_many_small_processes) {
   job_expect_to_go_on(job);
 }
 
-/* The background process is the larger one: the innocent step goes on. */
+/* The background process is larger, so the running step continues. */
 LIMITED_TEST(the_guard_ends_larger_background_processes_first) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);

@@ -1,4 +1,4 @@
-/* A Redis that refuses MULTI: the agent executes nothing outside of a transaction. */
+/* Redis rejects MULTI: the agent executes nothing outside of a transaction. */
 
 #include "tests/support/job.h"
 

@@ -18,7 +18,7 @@ enum manner {
   WHOLE,      /* 127.0.0.1, and no IPv6 address */
   DEAF_TO_V6, /* the same, but queries for IPv6 addresses get no answer */
   CUT_SHORT,  /* the address does not fit into the answer */
-  UNKNOWN     /* there is no such name */
+  UNKNOWN     /* replies that the name does not exist */
 };
 
 struct name_servers {
@@ -65,7 +65,7 @@ static _Noreturn void serve(const struct pollfd *sockets, const enum manner *man
   _exit(1);
 }
 
-/* At loopback addresses that only this test uses. */
+/* Starts name servers at loopback addresses that only this test uses. */
 static void name_servers_start(struct name_servers *self, const enum manner manners[SERVERS]) {
   struct pollfd sockets[SERVERS];
   directory_init(&self->directory);
@@ -129,8 +129,8 @@ JOB_TEST_NO_AGENT(the_agent_uses_the_first_name_server_that_answers) {
   }
 }
 
-/* The shipped program has the resolver of musl; that of glibc asks the servers one after
-   another. */
+/* The shipped program has the resolver of musl. The resolver of glibc asks the servers one by one.
+   */
 #define MUSL_TEST(NAME)                                                                            \
   TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup_server, job_teardown)
 
@@ -149,7 +149,7 @@ static void use_hosts(const void *path) {
     _exit(99);
 }
 
-/* As a container gets it from --add-host. */
+/* The option --add-host of a container adds such a line. */
 JOB_TEST_NO_AGENT(the_hosts_file_resolves_a_name_with_a_final_dot) {
   job->setup.prepare = use_hosts;
   job->setup.prepare_context = job_write(job, "hosts", "127.0.0.1 localhost redis.local\n", 0644);

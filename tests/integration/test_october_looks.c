@@ -223,7 +223,7 @@ OCTOBER_TEST(a_search_of_everything_still_skips_the_fixed_directories) {
                       "sub/.agentsmith/reference/page.html sub/.hidden/e.c");
 }
 
-/* So that an incomplete search is not mistaken for absence. */
+/* The count shows that a search without a match was incomplete. */
 OCTOBER_TEST(skipped_files_are_counted) {
   make_repository(server);
   const struct october_answer *answer =

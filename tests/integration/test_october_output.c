@@ -1,5 +1,5 @@
-/* What the server of October shows its model of a command's output: the last line, the verdict, is
-   there whatever was printed before. */
+/* The output of a command as the server of October shows it to its model. The last line, the
+   verdict, is always included, regardless of the output before it. */
 
 #include "tests/support/october_server.h"
 #include "tests/test.h"
@@ -67,7 +67,7 @@ static void expect_verdict(struct october_server *server, const struct october_a
     job_fail(server->job, "of %lld units the verdict is lost", section.total);
 }
 
-/* Each length from where the verdict is still in the body to where it begins after it. */
+/* Tries each length at which the verdict is partly in the body and partly after it. */
 OCTOBER_TEST(characters_of_each_width_are_cut_correctly_at_each_length) {
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);

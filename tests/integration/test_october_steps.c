@@ -1,5 +1,5 @@
-/* The server of October drives the agent: each form of what it sends, and how it reads the answers.
-   Uploads, output and searches have their own programs. */
+/* The server of October drives the agent: each form of its steps, and how it reads the results.
+   Uploads, output and searches have their own test programs. */
 
 #include "tests/support/kind_rows.h"
 #include "tests/support/october_server.h"
@@ -12,8 +12,8 @@ TEST_OVERLAP(8)
 
 #define ID "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
-/* Written by System.Text.Json of .NET 10 from the server's record. */
-TEST(the_agent_accepts_a_step_of_the_server) {
+/* System.Text.Json of .NET 10 wrote this JSON from the record of the server. */
+TEST(the_model_of_the_server_writes_the_json_of_the_server) {
   static const char *const script[] = {"-c", "echo \"a\" 'b' <c> & + ` \\ /", NULL};
   static const char *const env[] = {"ÄKEY", "v+", "B", "2", NULL};
   static const char *const none[] = {NULL}, *const globs[] = {"*.o", NULL};
@@ -249,7 +249,7 @@ OCTOBER_TEST(a_result_carries_its_last_lines) {
   }
 }
 
-/* Nobody waits for the first result any more. */
+/* The server no longer waits for the first result. */
 OCTOBER_TEST(the_server_discards_a_stale_result) {
   const char *const args[] = {"stale", NULL};
   october_push(server, &(struct october_step){.command = "echo", .args = args});

@@ -1,4 +1,4 @@
-/* What a result says about how a command ended, and what it keeps of the output. */
+/* How a result describes the end of a command, and which part of the output it keeps. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"

@@ -91,7 +91,7 @@ MCP_TEST(agents_that_edit_one_file_lose_no_edit) {
   assert_int_equal(count_lines(&client->directory, "file", "done"), 3 * LINES);
 }
 
-/* Each call needs the content that the call before has written. */
+/* Each call needs the content that the call before it has written. */
 MCP_TEST(calls_that_change_the_same_file_run_in_order) {
   int id = 0;
   for (int round = 0; round < ROUNDS; round++) {

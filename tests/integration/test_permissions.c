@@ -1,8 +1,8 @@
-/* The user of docs/redis.md may do what the agent does, and nothing in its line is too much. */
+/* The ACL user in docs/redis.md has exactly the permissions that the agent needs. */
 
 #include "tests/support/job.h"
 
-/* So that the database has to be selected, too. */
+/* A database other than 0, so that the agent must also use SELECT. */
 enum { DATABASE = 3 };
 
 static void start_as(struct job *job, const char *name) {
@@ -19,7 +19,7 @@ static bool are_named(void *context) {
          strstr(clients, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
 }
 
-/* A connection that waits for a step has had its name, if it has one. */
+/* Whether the connection that waits for a step has no name. It would have its name by then. */
 static bool is_unnamed(struct job *job) {
   const char *waiting = strstr(job_ask_text(job, "CLIENT LIST"), " cmd=blmove ");
   if (waiting == NULL)
@@ -39,7 +39,7 @@ static bool has_left_or_answered(void *context) {
   return !agent_process_is_running(job->agent) || job_length(job, "results") > 0;
 }
 
-/* Whether everything that the agent does can be done. */
+/* Whether the agent can connect, run a step and shut down. */
 static bool works(struct job *job) {
   job_do(job, "SELECT %d", DATABASE);
   job_do(job, "FLUSHALL");
@@ -60,14 +60,14 @@ JOB_TEST_NO_AGENT(the_documented_acl_is_sufficient) {
     job_fail(job, "the user of docs/redis.md cannot work");
 }
 
-/* What the run-alive guard asks for, an idle limit later (test_run_alive.c); what a cancel of a
-   waiting step needs (test_control.c). */
+/* Permissions that this test does not need: the run-alive guard uses its own at the idle limit
+   (test_run_alive.c), and a cancel of a waiting step needs LRANGE (test_control.c). */
 static bool is_for_later(const char *rule) {
   return strcmp(rule, "~agentsmith:runs:active") == 0 || strcmp(rule, "+sismember") == 0 ||
          strcmp(rule, "+lrange") == 0;
 }
 
-/* Not asked for at boot: the server's own words name the command. */
+/* The agent does not check these at startup. The error message of Redis names the command. */
 static bool is_found_at_work(const char *rule) {
   return strcmp(rule, "+exec") == 0 || strcmp(rule, "+blmove") == 0;
 }
@@ -78,7 +78,8 @@ static void expect_rule(struct job *job, const char *rule) {
     job_fail(job, "the log lacks %s", rule);
 }
 
-/* Of a user whose keys are listed one by one Redis itself does not say which one is missing. */
+/* If an ACL lists keys one by one, the error of Redis does not name the missing key, but the agent
+   does. */
 JOB_TEST_NO_AGENT(a_missing_key_is_named) {
   static const char *const keys[] = {"in",      "events",    "results", "inflight",
                                      "started", "committed", "control", "heartbeat"};
@@ -108,7 +109,7 @@ JOB_TEST_NO_AGENT(each_rule_of_the_documented_acl_is_necessary) {
     redis_server_make_user(job->redis, "somebody", rules[i]);
     if (works(job))
       job_fail(job, "%s is not needed", rules[i]);
-    /* All but the name, which is a courtesy, are said. */
+    /* Each missing rule is logged, except the one for CLIENT SETNAME, which is optional. */
     if (strcmp(rules[i], "+client|setname") != 0) {
       job_expect_exit(job, 3);
       if (rules[i][0] == '+' && !is_found_at_work(rules[i]))
@@ -120,7 +121,7 @@ JOB_TEST_NO_AGENT(each_rule_of_the_documented_acl_is_necessary) {
   redis_server_free_rules(rules, count);
 }
 
-/* Its keys are its own: those of another program are out of its reach. */
+/* The user cannot access the keys of other programs. */
 JOB_TEST_NO_AGENT(the_documented_acl_protects_other_keys) {
   redis_server_make_user(job->redis, "somebody", NULL);
   job_do(job, "SET other secret");

@@ -1,4 +1,4 @@
-/* Many waiting steps: none is lost, the order is kept, and their cost is bounded. */
+/* Many waiting steps: no step is lost, their order is kept, and their cost is bounded. */
 
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"

@@ -36,7 +36,7 @@ JOB_TEST(read_bytes_returns_base64) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-/* Of many gibibytes, most of which are holes. */
+/* The file has many gibibytes, most of which are a hole. */
 JOB_TEST(read_bytes_reads_files_of_many_gibibytes) {
   kind_rows_file(job, "large", "");
   int fd = open(kind_rows_path(job, "large"), O_WRONLY | O_CLOEXEC);
@@ -103,7 +103,7 @@ JOB_TEST(read_bytes_names_a_file_that_it_cannot_read) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-/* Its size is said to be 0. */
+/* stat() reports the size 0 for this file. */
 JOB_TEST(read_bytes_reads_files_of_proc) {
   const cJSON *result = job_run(job, kind_rows_step(job, READ "'/proc/self/comm'"));
   job_expect_part(job, result, "outputContent", "\"content\":\"");

@@ -1,5 +1,5 @@
-/* Read-only kinds do not wait for the acknowledgement of their start. Each step is answered once
-   all the same, whenever the agent is killed. tests/timed checks what Redis gets. */
+/* Read-only kinds do not wait for the acknowledgement of their start. Each step is still answered
+   once, whenever the agent is killed. tests/timed/test_reading.c checks the transactions. */
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"

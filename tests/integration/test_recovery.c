@@ -42,7 +42,7 @@ JOB_TEST(the_next_agent_answers_the_started_step_and_runs_the_others) {
   job_expect_nothing_left(job);
 }
 
-/* Only the agent dies, as by the kernel's out-of-memory killer. */
+/* Only the agent dies, for example because of the out-of-memory killer. */
 static void kill_only_agent(struct job *job) {
   assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
@@ -137,7 +137,7 @@ JOB_TEST(a_step_taken_but_not_started_runs) {
   assert_int_equal(job_length(job, "in"), 0);
   job_kill_agent(job);
   assert_int_equal(marks_count(job), 0);
-  /* Otherwise Redis would still execute what the agent has sent. */
+  /* Otherwise Redis would still execute the commands that the agent has sent. */
   assert_true(wait_until(agent_is_forgotten, job, WAIT_BOUND_MS));
   job_do(job, "CLIENT UNPAUSE");
   job_start_agent(job, NULL);
@@ -147,7 +147,7 @@ JOB_TEST(a_step_taken_but_not_started_runs) {
   job_expect_nothing_left(job);
 }
 
-/* Nobody knows that the step is over. */
+/* The result was lost with the agent, so the next agent cannot know that the step has ended. */
 JOB_TEST(a_step_that_ended_without_a_delivered_result_is_interrupted) {
   const cJSON *step = counted_step(job, "gate");
   job_push_until(job, step, "two");
@@ -259,7 +259,8 @@ JOB_TEST(the_agent_finds_a_step_lost_on_its_way) {
   job_expect_nothing_left(job);
 }
 
-/* The running, the waiting and the lost step have the same bytes: only their number tells. */
+/* The running, the waiting and the lost step have the same bytes, so only their number shows the
+   loss. */
 JOB_TEST(a_lost_step_is_distinguished_from_equal_steps) {
   const cJSON *step = counted_step(job, "gate");
   job_push_until(job, step, "two");
@@ -295,7 +296,7 @@ static void wait_blocked(struct job *job, int clients) {
     job_fail(job, "%d connections wait for a step", job_count_waiting(job));
 }
 
-/* Leaves a BLMOVE that is older than that of the agent. */
+/* Leaves a BLMOVE that is older than the one of the agent. */
 static redisContext *leave_question(struct job *job) {
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));

@@ -1,4 +1,4 @@
-/* `agent --ipc`: what requests say, and what results say of them. */
+/* `agent --ipc`: the fields of requests and results. */
 
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
@@ -63,7 +63,7 @@ static void set_umask(const void *context) {
   (void)umask(077);
 }
 
-/* To the runner a result that it may not read is one that is not there. */
+/* The runner may be another user. It treats a result that it cannot read as missing. */
 SIDECAR_TEST(a_result_is_one_line_that_every_user_can_read) {
   struct stat file;
   sidecar_start(sidecar, &(struct agent_setup){.prepare = set_umask});
@@ -96,7 +96,7 @@ struct row {
   const char *errors; /* NULL: not asked for */
 };
 
-/* All at once. */
+/* Writes all requests at once and expects their results. */
 static void expect_rows(struct sidecar *sidecar, const struct row *rows, size_t count) {
   for (size_t i = 0; i < count; i++)
     sidecar_request(sidecar, formatted("%zu", i), rows[i].request);
@@ -131,7 +131,7 @@ SIDECAR_TEST(the_result_reports_how_the_command_ended) {
       {"{'command':'exit 255'}", 255, "", ""},
       {"{'command':'kill -9 $$'}", 137, "", ""},
       {"{'argv':['sh','-c','kill -TERM $$']}", 143, "", ""},
-      {"{'command':'exit 124'}", 124, "", ""}, /* which is no timeout */
+      {"{'command':'exit 124'}", 124, "", ""}, /* without a timeout */
       {"{'argv':['no-such-tool']}", 127, "",
        "tool-executor: cannot run 'no-such-tool': No such file or directory"},
       {"{'argv':['./no-such-tool']}", 127, "",
@@ -202,7 +202,7 @@ SIDECAR_TEST(the_target_selects_the_agent) {
   sidecar_expect(sidecar, "2", 0, "2", "");
   assert_false(sidecar_has(sidecar, sidecar_claim_name("other")));
   assert_false(sidecar_has(sidecar, sidecar_claim_name("broken")));
-  /* It may be written again. */
+  /* The same name may be used again. */
   sidecar_request(sidecar, "other", "{'command':'echo yes','target':'k8s-ops'}");
   sidecar_expect(sidecar, "other", 0, "yes", "");
 }
@@ -261,7 +261,7 @@ SIDECAR_TEST(a_verbose_log_shows_commands) {
   agent_process_wait_log(sidecar->agent, "workdir=/tmp): echo x\n");
 }
 
-/* However many other names there are. */
+/* The number of other names in the directory does not matter. */
 SIDECAR_TEST(requests_run_in_order) {
   enum { REQUESTS = 40, OTHERS = 50 };
   static const char *const arguments[] = {"--concurrency=1", NULL};
@@ -286,7 +286,7 @@ SIDECAR_TEST(requests_run_in_order) {
   tree_expect(sidecar->tree, "order", expected, 0644);
 }
 
-/* What a command reads is held in a file in memory, not twice by the agent. */
+/* The agent passes the input of a command in a memory file and keeps no second copy. */
 TEST_WITH_IF(agent_process_is_shipped(), struct sidecar *sidecar,
              large_inputs_take_little_memory_of_the_agent, sidecar_set_up, sidecar_tear_down) {
   enum { REQUESTS = 16, INPUT = 4000000, PEAK_MAX_KIB = 40 * 1024 };

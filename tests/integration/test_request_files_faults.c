@@ -1,5 +1,5 @@
-/* `agent --ipc` with unusual files in its directory: the cases in which the script that it replaces
-   fails. */
+/* `agent --ipc` with unusual files in its directory. In these cases the script that the agent
+   replaces fails. */
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -91,7 +91,7 @@ SIDECAR_TEST(a_request_that_is_not_a_regular_file_is_ignored_and_logged_once) {
                            "tools/exec-request-l.json>../victim tools/exec-request-n.json>none");
   sidecar_start(sidecar, NULL);
   expect_service(sidecar, "1");
-  tree_make(sidecar->tree, "tools/exec-request-g.json|"); /* in which the script hangs forever */
+  tree_make(sidecar->tree, "tools/exec-request-g.json|"); /* the script hangs forever at a FIFO */
   expect_service(sidecar, "2");
   agent_process_wait_log(sidecar->agent, "[g] is ignored: it is a FIFO");
   assert_int_equal(agent_process_count_log(sidecar->agent, "[f] is ignored: it is a FIFO"), 1);
@@ -146,7 +146,7 @@ static int make_unreadable(void *context, struct error *error) {
   return fd >= 0 && write(fd, "{}", 2) == 2 ? 0 : -1;
 }
 
-/* As another user of the pod may write the request. */
+/* Another user of the pod, for example, writes such a request. */
 SIDECAR_TEST(an_unreadable_request_is_logged_and_read_later) {
   struct error error;
   assert_int_equal(chmod(sidecar->path, 0777), 0);
@@ -373,7 +373,7 @@ static void expect_service_without(struct sidecar *sidecar, const struct refused
   sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
 }
 
-/* As if the pods of one user had used up its inotify instances. */
+/* For example, other pods of the same user have used up the inotify instances. */
 SIDECAR_TEST(the_agent_polls_without_inotify) {
   expect_service_without(sidecar, &(struct refused_call){SYS_inotify_init1, EMFILE});
   assert_int_equal(agent_process_count_log(sidecar->agent, "inotify: "), 1);

@@ -264,7 +264,8 @@ SIDECAR_TEST(a_signal_ends_and_answers_all_requests) {
   assert_int_equal(proc_find("sleep 600.087"), 0);
 }
 
-/* As process 1 of a container of the restricted standard, in a directory of its group. */
+/* The agent is process 1 of a container of the restricted pod security standard. Its group owns the
+   directory. */
 SIDECAR_TEST(the_agent_serves_and_exits_in_a_restricted_pod) {
   const struct container pod = {.restricted = true};
   assert_int_equal(chown(sidecar->path, 0, CONTAINER_USER), 0);

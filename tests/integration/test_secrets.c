@@ -156,7 +156,7 @@ static void expect_masked_reason(struct job *job, const cJSON *result) {
     job_fail(job, "the reason shows it: %s", job_text(result, "errorMessage"));
 }
 
-/* In a directory of PATH, and in the interpreter line of a script. */
+/* The secret is in a directory of PATH and in the interpreter line of a script. */
 JOB_TEST_NO_AGENT(an_error_message_does_not_show_a_secret_of_a_path) {
   job_start_agent(job, "--verbose", NULL);
   run_quietly(job);
@@ -219,7 +219,7 @@ JOB_TEST(the_secrets_of_a_refused_step_are_masked) {
   job_expect_result(job, job_run(job, job_script(job, "echo '" SECRET "'")), 0, NULL, "***\n");
 }
 
-/* Each step has another token, and the agent's variable stays a secret. */
+/* Each step has a different token, and the agent's variable remains secret. */
 JOB_TEST_NO_AGENT(the_agent_masks_its_257th_secret) {
   const char *const environment[] = {"OWN_TOKEN=of-the-agent", NULL};
   job->setup.environment = environment;

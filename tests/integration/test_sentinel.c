@@ -88,7 +88,7 @@ static void catch_up(const struct redis_server *master, int replicas) {
   redisFree(redis);
 }
 
-/* With a new connection each time, because a promotion closes open ones. */
+/* Uses a new connection each time, because a promotion closes open ones. */
 static bool is_master(void *context) {
   redisContext *redis = redis_server_connect(context);
   redisReply *reply = redisCommand(redis, "ROLE");
@@ -227,7 +227,7 @@ TEST_WITH(struct scene *scene, the_agent_waits_until_a_replica_is_promoted, set_
   redis_server_stop(other);
 }
 
-/* In the format of StackExchange.Redis. */
+/* The address has the format of StackExchange.Redis. */
 static void start_with_options(struct scene *scene, int first_port, int second_port,
                                const char *options) {
   struct job *job = scene->job;

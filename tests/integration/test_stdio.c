@@ -18,7 +18,7 @@ static struct stdio_host *start(struct stdio_trial *self, const char *first, con
   return self->host;
 }
 
-/* As a plugin: without arguments; the name of the file is that of the tool. */
+/* A plugin has no arguments; the name of its file is the name of the tool. */
 static struct stdio_host *start_plugin(struct stdio_trial *self, const char *name) {
   stdio_host_free(self->host);
   self->host =
@@ -335,7 +335,7 @@ HOST_TEST(a_cancel_ends_running_and_waiting_calls) {
   stdio_host_expect(host, "{'id':12,'result':{'cancelled':false}}");
 }
 
-/* A large id is not compared with those of all waiting calls. */
+/* A large ID is not compared with the IDs of all waiting calls. */
 TRIAL_TEST(a_cancel_takes_linear_time) {
   enum { CALLS = 3000, LENGTH = 8 * 1024 * 1024 };
   struct stdio_host *host = start(trial, NULL, NULL);
@@ -439,7 +439,7 @@ HOST_TEST(tools_wait_while_their_answers_are_not_read) {
   expect_output(host, "'last'", "");
 }
 
-/* As in minified JSON or JavaScript. */
+/* Minified JSON or JavaScript, for example, has such a line. */
 HOST_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
   send_command(host, "1", "head -c 1000000 /dev/zero | tr `\\\\0` x | sed `s/xxxxx/axxxx/g` >f");
   expect_output(host, "1", "");

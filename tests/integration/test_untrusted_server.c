@@ -1,10 +1,10 @@
-/* A server that is not Redis, or is malicious: whatever it answers, the agent neither exits nor
-   grows, and pauses between attempts. */
+/* A server that is not Redis, or is malicious: regardless of its replies, the agent does not exit,
+   its memory does not grow, and it pauses between attempts. */
 
 #include "tests/support/proc.h"
 #include "tests/support/store_agent.h"
 
-/* An idle agent uses less than 1 MiB, and a reply may use 1 MiB beside the longest step. */
+/* An idle agent uses less than 1 MiB, and a reply may use 1 MiB in addition to the longest step. */
 enum { HELD_KIB_MAX = 8 * 1024, DEPTH = 260000 };
 
 /* Per half a second: a few handshakes of about 30 commands each. */
@@ -48,7 +48,8 @@ static char *nested(bool whole) {
   return bytes;
 }
 
-/* In the handshake, on the outbox's connection, and on the consumer's. */
+/* The reply arrives in the handshake, on the connection of the outbox, or on the one of the
+   consumer. */
 static const char *const commands[] = {"CLIENT SETNAME", "LLEN", "EXEC", "BLMOVE sandbox:j:in",
                                        "BLMOVE sandbox:j:control"};
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -1,6 +1,6 @@
-/* The schemaVersion of an answer, in events and results alike: 1 for a step of 1 or without one, 2
-   for every other, regardless of who answers it and whatever is known of the step by then. The
-   support's functions compare it with that of the job's steps. */
+/* The schemaVersion of events and results: 1 if the step has version 1 or none, otherwise 2. It
+   does not depend on how the step ends, or on whether its payload is still known. The functions of
+   tests/support/job.h compare it with `job->schema_version`. */
 
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
@@ -38,7 +38,8 @@ JOB_TEST(the_schema_version_follows_that_of_the_step) {
   }
 }
 
-/* Refused with its own version, as far as that can be read; a payload that is no step has 1. */
+/* A rejected step is answered with its own version if the agent can read it. A payload that is not
+   a step is answered with version 1. */
 JOB_TEST(a_refusal_has_the_schema_version_of_the_step) {
   static const struct {
     const char *payload;
@@ -81,7 +82,7 @@ JOB_TEST(every_outcome_has_the_schema_version) {
   job_expect_exit(job, 128 + SIGTERM);
 }
 
-/* In memory, and in `in`. */
+/* One cancelled step was fetched by the agent, and the other one waits in `in`. */
 JOB_TEST(a_step_cancelled_while_it_waits_has_the_schema_version) {
   enum { WAITING = 200 };
   job->schema_version = 2;
@@ -108,7 +109,7 @@ JOB_TEST(an_interrupted_step_has_the_schema_version) {
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
 }
 
-/* Its payload is lost: the events in the stream tell. */
+/* The payload is lost, so the agent reads the version from the events in the stream. */
 JOB_TEST(an_interrupted_step_without_its_payload_has_the_schema_version) {
   job->schema_version = 2;
   const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 600"), "up");

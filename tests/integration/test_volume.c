@@ -152,7 +152,8 @@ static int setup(void **state) {
   return 0;
 }
 
-/* Both pipes at full speed: neither starves the other, and each keeps its order. */
+/* The command writes to both pipes at full speed. Neither starves the other, and each keeps its
+   order. */
 static void read_both(const struct follower_event *event, void *context) {
   struct reader *readers = context;
   if (follower_event_is(event, "stdout"))

@@ -1,5 +1,5 @@
-/* Everything that waits for capacity is woken up: outputs around each bound, through each frontend,
-   to readers that take everything, little, or nothing for a while. */
+/* Every command that waits for capacity continues when there is some. Outputs with lengths around
+   each bound go through each frontend, to readers that read quickly, slowly, or with pauses. */
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -56,7 +56,7 @@ struct trial {
   int out;                 /* -1: closed */
   char *sent;              /* its input, of `sent_length` bytes; from `given` on not written yet */
   size_t sent_length, given, sent_size;
-  char *text; /* what was read */
+  char *text; /* the output read so far */
   size_t length, size, next_pause;
 };
 

@@ -165,7 +165,7 @@ JOB_TEST(a_file_may_be_renamed_to_itself) {
   leaves(job, BYTES "'a','content':'Yg==','append':true,'renameTo':'$D/./a'", "a", "ab");
 }
 
-/* Nobody uses the temporary name again, so that a part of a file would stay forever. */
+/* No later step uses the temporary name, so an incomplete file would remain forever. */
 JOB_TEST(a_failed_last_chunk_removes_the_others) {
   kind_rows_file(job, "directory/file", "");
   static const struct kind_row rows[] = {

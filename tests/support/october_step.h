@@ -6,9 +6,9 @@
 
 /*
  * A step of the server of October, and the bytes that the server sends for it: those of
- * System.Text.Json with camelCase names, without nulls, and with its default encoder. Compared with
- * .NET 10 once: the three examples in tests/integration/test_october_server.c, and every code
- * point.
+ * System.Text.Json with camelCase names, without nulls, and with its default encoder. Three
+ * examples in tests/integration/test_october_steps.c and every code point were compared with
+ * .NET 10.
  *
  * A member that is NULL or 0 has the server's default, or is omitted.
  */

@@ -1,13 +1,13 @@
-/* How soon a `cancel` step takes effect. */
+/* How soon a `cancel` message takes effect. */
 
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
 #include "tests/support/machine_clock.h"
 
-/* The best of some attempts counts: the first one also loads code from the disk. */
+/* The best attempt counts, because the first one also loads code from the disk. */
 enum { ATTEMPTS = 7, OBEYED_MS = 50, PROMISE_MS = 1000 };
 
-/* From the push of the order to the answer of a command that ends at SIGTERM. */
+/* Returns the time from the push of a cancel to the result of a command that obeys SIGTERM. */
 static double obeyed_after_ms(struct job *job) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   double pushed_ms = machine_clock_ms();
@@ -16,7 +16,8 @@ static double obeyed_after_ms(struct job *job) {
   return machine_clock_ms() - pushed_ms;
 }
 
-/* From the push of the order to the answer. */
+/* Returns the time from the push of a cancel to the result of the running step, behind waiting
+   steps. */
 static double answered_after_ms(struct job *job, size_t waiting, size_t padding_length) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, waiting, padding_length);
@@ -36,7 +37,7 @@ JOB_TEST(a_command_that_obeys_sigterm_is_cancelled_within_50_ms) {
   assert_true(took_ms <= OBEYED_MS);
 }
 
-/* wire/PROTOCOL.md: within a second, whatever waits in front of it. */
+/* wire/PROTOCOL.md promises one second for any number of waiting steps. */
 JOB_TEST(a_cancel_takes_at_most_1_s_behind_a_thousand_steps) {
   static const size_t waiting[] = {100, 1000};
   for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
@@ -56,7 +57,7 @@ JOB_TEST(a_cancel_takes_at_most_8_s_behind_48_mebibytes_of_steps) {
   assert_true(took_ms <= BOUND_MS);
 }
 
-/* So many steps wait, each `command`: s-1, s-2, … */
+/* Pushes `count` steps with the IDs s-1, s-2, … */
 static void push_many(struct job *job, int count) {
   job_do(
       job, "EVAL %s 0 sandbox:%s:in %d",
@@ -65,7 +66,7 @@ static void push_many(struct job *job, int count) {
       job->id, count);
 }
 
-/* wire/PROTOCOL.md: the agent reads all that lies in front of it. */
+/* The agent reads all steps before the cancelled one, as wire/PROTOCOL.md describes. */
 JOB_TEST(the_last_of_a_million_waiting_steps_is_cancelled_within_2_s) {
   enum { WAITING = 1000000, BOUND_MS = 2000 };
   (void)job_push_endless(job, job_sleep(job, 600));
@@ -80,7 +81,8 @@ JOB_TEST(the_last_of_a_million_waiting_steps_is_cancelled_within_2_s) {
   assert_true(took_ms <= BOUND_MS);
 }
 
-/* From the oldest to the newest, and the other way round. */
+/* Cancels all waiting steps. `order` is a Lua expression of `i` that gives the number of the i-th
+   step. */
 static void cancel_many(struct job *job, const char *order) {
   enum { WAITING = 100000, BOUND_MS = 30000 };
   (void)job_push_endless(job, job_sleep(job, 600));

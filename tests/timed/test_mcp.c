@@ -77,7 +77,7 @@ static double ping_behind_cancels(struct mcp_client *client) {
                                       i));
   mcp_client_sync(client);
   double took_ms = machine_clock_ms() - start_ms;
-  proc_kill_tree(client->host->pid); /* nobody reads 30,000 answers */
+  proc_kill_tree(client->host->pid); /* the client does not read the 30,000 answers */
   assert_int_equal(waitpid(client->host->pid, NULL, 0), client->host->pid);
   client->host->pid = 0;
   return took_ms;
@@ -164,7 +164,7 @@ static double busy_end(struct mcp_client *client) {
   return machine_clock_ms() - start_machine_ms;
 }
 
-/* Nobody reads the 10 MB of answers. */
+/* The client does not read the 10 MB of answers. */
 static double unread_end(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < 1300; i++)

@@ -1,5 +1,5 @@
-/* What Redis gets for read-only kinds within the 100 ms after which their start is announced:
-   events and result are one transaction. */
+/* A read-only step that ends within 100 ms, before its start is announced, sends its events and its
+   result in one transaction. */
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"

@@ -73,7 +73,7 @@ JOB_TEST_NO_AGENT(the_agent_does_not_wait_for_a_redis_that_is_gone) {
   }
 }
 
-/* Its output has nowhere to go, so that it cannot end by itself. */
+/* The command blocks because its output cannot be sent, so it cannot end by itself. */
 JOB_TEST(the_agent_does_not_wait_for_a_command_that_waits_for_redis) {
   const char *words = job_sleep(job, 600);
   job_push_until(job, job_step(job, "yes", words, NULL), words);

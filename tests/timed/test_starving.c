@@ -10,7 +10,7 @@
 /* How late a signal or a deadline may take effect. */
 enum { LATE_MS = 500, DEADLINE_MS = 3000 };
 
-/* So many requests that answering them takes seconds. */
+/* The size of an input whose requests take seconds to answer. */
 enum { FILE_BYTES = 10 << 20 };
 
 /* A call of a command, cut where its timeout stands, and a request with a long answer. */
@@ -170,7 +170,7 @@ TEST(input_without_an_end_delays_neither_signals_nor_deadlines) {
   }
 }
 
-/* They are refused as soon as there are more than a step may have. */
+/* The input is rejected as soon as it is longer than the longest step. */
 TEST(endless_zeros_are_rejected) {
   assert_int_equal(exit_of(start(&frontends[ONCE], zeros, 0)), 125);
 }

@@ -35,7 +35,7 @@ static void expect_within(const char *what, double (*measure)(void), double boun
   assert_true(best_ms <= bound_ms);
 }
 
-/* As the host of a plugin at its start; it keeps the input open. */
+/* Acts like the host of a plugin, which keeps the input open. Returns the time of the shutdown. */
 static double shutdown_ms(void) {
   struct stdio_host *host = start("execute_command", NULL, NULL);
   stdio_host_send(host,
@@ -85,8 +85,8 @@ static double background_ms(void) {
   return took_ms;
 }
 
-/* The command ignores SIGTERM. Its answer leaves at the deadline all the same, and so does the
-   answer of the call behind it. */
+/* The command ignores SIGTERM. Its answer is still sent at the deadline, and so is the answer of
+   the next call. */
 static double deadline_ms(void) {
   struct stdio_host *host = start(NULL, "--deadline", "1");
   double sent_ms = machine_clock_ms();
@@ -144,7 +144,7 @@ static struct stdio_host *start_sleeping(void) {
   return host;
 }
 
-/* More output than the pipe holds, and nobody reads. */
+/* The output is larger than the pipe, and the host does not read it. */
 static double unread_ms(void) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   for (int i = 0; i < 100; i++)

@@ -61,7 +61,7 @@ struct tls_scene {
   struct certificates *certificates;
   pid_t server;
   char url[64];
-  char said[64]; /* a file with what the agent has sent */
+  char said[64]; /* a file with the data that the agent has sent */
 };
 
 static _Noreturn void serve(const struct tls_scene *self, int port) {
