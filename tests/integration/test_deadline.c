@@ -36,7 +36,7 @@ static void expect_gone(struct job *job, const char *script) {
     job_fail(job, "`%s` has survived `%s`", sleep, script);
 }
 
-/* A stopped process handles SIGTERM only after it was continued. */
+/* A stopped process handles SIGTERM only when it continues. */
 JOB_TEST(a_stopped_process_does_not_survive_the_deadline) {
   expect_gone(job, "$SLEEP & kill -STOP $!; wait");
 }

@@ -76,7 +76,7 @@ static void expect_heartbeat(struct job *job) {
   assert_true(job_ask_number(job, "PTTL sandbox:%s:heartbeat", job->id) > 0);
 }
 
-/* First the file hangs, then the working directory. */
+/* First the path of the file is on the mount, then the working directory. */
 TEST_WITH(struct job *job, a_file_step_that_hangs_ends_alone, job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, job);

@@ -17,7 +17,7 @@ static void expect_line(struct job *job, const char *pattern) {
     job_fail(job, "no line of the log matches %s", pattern);
 }
 
-/* The job's id has characters that mean something in a pattern. */
+/* Other jobs have IDs with characters that are special in a pattern. */
 static void use_plain_job_id(struct job *job) {
   snprintf(job->id, sizeof job->id, "pipe-42");
 }

@@ -6,7 +6,8 @@ static const char *const keys[] = {"in",      "events",    "results",  "inflight
                                    "started", "committed", "heartbeat"};
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* The keys of an earlier agent: waiting steps, a started one, results not yet read. */
+/* The keys of an earlier agent: waiting steps, a started step, and results that the server has not
+   read. */
 static void leave_a_job(struct job *job) {
   job_do(job, "LPUSH sandbox:%s:in three", job->id);
   for (int i = 1; i <= 3; i++)

@@ -77,7 +77,7 @@ JOB_TEST(the_agent_restores_dropped_connections) {
 struct writer {
   pid_t pid;
   long written;
-  int same; /* how often in a row nothing more was written */
+  int same; /* the number of checks in a row without new output */
 };
 
 static bool has_stalled(void *context) {

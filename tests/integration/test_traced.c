@@ -1,5 +1,5 @@
 /* Commands that ask to be traced by their parent (PTRACE_TRACEME), which is their supervisor. They
-   go on as if they had not asked. */
+   continue as if they had not asked. */
 
 #include "tests/support/command.h"
 #include "tests/support/job.h"

@@ -146,7 +146,7 @@ INJECTION_TEST(a_mounted_file_is_not_replaced) {
   assert_int_equal(umount2(injection_path(self, "etc/hosts"), MNT_DETACH), 0);
 }
 
-/* Returns what atomic_file_move does. */
+/* Returns the result of atomic_file_move. */
 static int move(struct injection *self, const char *from, const char *to, struct error *error) {
   const char *path = injection_path(self, "%s", from);
   int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
@@ -168,7 +168,7 @@ INJECTION_TEST(a_file_is_moved_to_another_device) {
   injection_write(self, "from", "new", 0644);
   moves(self, "from", "other/file");
   expect_content(self, "other/file", "new");
-  /* Over an existing file. */
+  /* The move replaces an existing file. */
   assert_int_equal(chmod(injection_path(self, "other/file"), 0751), 0);
   assert_int_equal(chown(injection_path(self, "other/file"), 1234, 4321), 0);
   injection_write(self, "from", "newer", 0644);

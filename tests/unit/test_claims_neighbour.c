@@ -1,5 +1,5 @@
 /* Claims while another program gives their names to other files, at every possible moment: before
-   the first system call with a name, before the second, … */
+   the first system call with a name, before the second one, and so on. */
 
 #include "agent/frontends/request_files/claims.h"
 
@@ -16,8 +16,8 @@
 
 static struct {
   int directory; /* -1: it does nothing */
-  int wait;      /* for this number of calls */
-  int acts;      /* how often it acts then, before one call each */
+  int wait;      /* it ignores this number of calls */
+  int acts;      /* then it acts before this number of calls */
   int exchanged;
 } neighbour = {.directory = -1};
 
@@ -170,7 +170,7 @@ static void serve(int directory) {
   claims.plain_mkdir = true;
   (void)claims_acquire(&claims, "3");
   claims_drop(&claims, "3");
-  for (int i = 0; i < 2; i++) /* the first one finds the dead one */
+  for (int i = 0; i < 2; i++) /* the first sweep finds the dead agent */
     sweep(&claims);
   claims_close(&claims);
 }

@@ -209,7 +209,7 @@ SCENE_TEST(a_socket_path_that_is_too_long_is_an_error) {
   path[sizeof address.sun_path] = '\0';
   scene->to.host = path;
   fails(scene, "the path is too long for a socket");
-  path[sizeof address.sun_path - 1] = '\0'; /* and one that just fits */
+  path[sizeof address.sun_path - 1] = '\0'; /* the longest path that fits */
   fails(scene, "No such file or directory");
 }
 
@@ -221,7 +221,8 @@ SCENE_TEST(the_next_address_is_tried_until_one_answers) {
   expect_connected(scene);
 }
 
-/* A port whose queue is full is as silent as a host that is switched off. */
+/* Returns the address of a port whose queue is full. It is as silent as a host that is switched
+   off. */
 static const char *silent_address(struct scene *scene, char *text, size_t size) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t length = sizeof address;

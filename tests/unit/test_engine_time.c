@@ -10,7 +10,7 @@
 
 #define LIMIT_MS 1000
 
-/* The most that a timer may be late. */
+/* The maximum delay of a timer. */
 enum { LATE_MS = 50 };
 
 #define FOREVER_S 10000000
@@ -37,7 +37,7 @@ ENGINE_TEST(the_frontend_is_asked_once_at_the_idle_limit) {
   engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(loop_logged(&owner->loop, "no step for 1 s"), 1);
-  virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* without an answer there is no second question */
+  virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* without an answer it is not asked again */
   assert_int_equal(owner->idle, 1);
 }
 

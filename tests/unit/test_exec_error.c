@@ -230,7 +230,7 @@ TEST(a_program_for_another_machine_is_explained, setup, teardown) {
     program.elf.e_machine = htobe16(rows[i].machine);
     make_file(&program, sizeof program, 0755);
     assert_says("file", ENOEXEC, expected);
-    /* The file ends before the machine. */
+    /* The file ends before the field with the machine. */
     make_file(&program, offsetof(Elf64_Ehdr, e_machine) + 1, 0755);
     assert_says("file", ENOEXEC, "cannot run file: exec format error: no whole program");
   }

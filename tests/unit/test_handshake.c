@@ -43,7 +43,7 @@ static void on_ready(void *owner, const redisReply *value) {
   recorder_add(&((struct trial *)owner)->recorder, "ready");
 }
 
-/* The next attempt would end in the same way. */
+/* The next attempt would have the same outcome. */
 static void on_unreachable(void *owner) {
   struct trial *trial = owner;
   recorder_add(&trial->recorder, "again");

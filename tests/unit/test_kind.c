@@ -41,7 +41,7 @@ WORK(note_much) {
   return note_more(step, output, error);
 }
 
-/* Like a name with a line ending. */
+/* A name of a file may have a line ending. */
 WORK(forge) {
   kind_warn(output, "", "not read: a\nnothing\x1B");
   return error_set(error, "no such thing: a\r\nb");

@@ -115,7 +115,7 @@ static const struct row rows[] = {
     {"^\\s*$", "a\n\n \nb\r\n\r\n", "2 3 5 "},
     {"b$", "ab\r\nbc\r\nb\n", "1 3 "},
     {"b.$", "ab\r\nabc\r\n", "2 "},
-    {"b.c", "b\rc\n", "1 "}, /* it ends no line */
+    {"b.c", "b\rc\n", "1 "}, /* a lone CR ends no line */
     {"\\r", "a\r\nb\rc\r\n\r\n", "2 "},
     {"\\r$", "a\r\nb\r", "2 "}, /* no "\n" behind it */
     {"a\\sb", "a\nb\na b\n", "3 "},
@@ -142,7 +142,7 @@ static const struct row rows[] = {
     {"(?i)\xC3\x89T\xC3\x89", E_ACUTE "t" E_ACUTE "\nete\n", "1 "},
     {"^" E_ACUTE "$", E_ACUTE "\ne\n", "1 "},
     {"^.$", E_ACUTE "\n" E_ACUTE E_ACUTE "\n", "1 "},
-    {"\\P{Nd}*\\P{Lu}", "A\na\n", "2 "}, /* both match it */
+    {"\\P{Nd}*\\P{Lu}", "A\na\n", "2 "}, /* both classes match "a" */
     {"main*(?:s)?+.", "mai\nmain\nmains\n", "2 3 "},
     {"(?<=\\b|ab?)if", "if\nbif\n" E_ACUTE "if\nabif\n", "1 4 "},
     {"(kelvi|ab\\1?)", "a\nab\n" E_ACUTE "ab\n", "2 3 "},

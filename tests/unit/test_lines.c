@@ -99,7 +99,7 @@ TEST(each_line_ending_ends_a_line) {
       {"a\n\nb\n", "[a][][b]"},
       {" 10%\r 20%\r 30%\r\ndone\n", "[ 10%][ 20%][ 30%][done]"},
       {"\x80\xFF\n" EURO, "[\x80\xFF][" EURO "]"},
-      /* Unicode's other line ends are none. */
+      /* The other line separators of Unicode end no line. */
       {"a\vb\fc\xC2\205d\xE2\x80\250e\n", "[a\vb\fc\xC2\205d\xE2\x80\250e]"},
       /* Only one whole byte order mark is dropped, at the beginning. */
       {MARK, ""},

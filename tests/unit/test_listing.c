@@ -90,7 +90,7 @@ TREE_TEST(all_levels_are_ordered_together) {
     tree_write(tree, names[i], i % 2 == 0 ? "12" : "1", 0600);
     set_time(tree, names[i], 1000 - (int64_t)(i / 3), 0);
   }
-  set_time(tree, "a/x.d/empty", 1000, 1); /* by a nanosecond */
+  set_time(tree, "a/x.d/empty", 1000, 1); /* newer by a nanosecond */
   set_time(tree, "a/x.d", 5000, 0);
   set_time(tree, "a", 1, 0);
   /* By path, "a.c" comes between "a" and what is in it. */

@@ -233,7 +233,7 @@ static void assert_object(struct trial *trial, const char *expected) {
   int year, taken = 0;
   assert_int_equal(sscanf(time, "%4d-%*2d-%*2dT%*2d:%*2d:%*2d.%*3dZ%n", &year, &taken), 1);
   assert_int_equal(taken, sizeof "2026-05-05T12:00:00.123Z" - 1);
-  assert_ptr_equal(object->child, cJSON_GetObjectItem(object, "time")); /* it is the first */
+  assert_ptr_equal(object->child, cJSON_GetObjectItem(object, "time")); /* it is the first line */
   cJSON_DeleteItemFromObject(object, "time");
   char *rest = cJSON_PrintUnformatted(object);
   assert_string_equal(rest, expected);

@@ -34,7 +34,7 @@ static const struct {
 
 enum { TWINS = sizeof twins / sizeof *twins };
 
-/* The same of the other frontends, with a frontend that has the flag. */
+/* The same for other frontends, with a frontend that has the flag. */
 static const struct {
   const char *flag, *variable, *good, *bad, *frontend;
 } tool_twins[] = {
@@ -424,7 +424,7 @@ TEST(wrong_usage_is_explained, clear_environment) {
        "--cert and --key: one without the other"},
       {NULL, {"--jump"}, "unknown option '--jump'"},
       {NULL, {"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
-      {NULL, {"--h"}, "unknown option '--h'"}, /* it is ambiguous */
+      {NULL, {"--h"}, "unknown option '--h'"}, /* it is ambiguous: --help, --hold-bytes */
       {NULL, {"-v"}, "unknown option '-v'"}, {NULL, {"-xyz"}, "unknown option '-x'"},
       {NULL, {"--verbose=yes"}, "no value is expected in '--verbose=yes'"},
       {NULL, {"stray"}, "unexpected argument 'stray'"},

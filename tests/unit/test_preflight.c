@@ -4,7 +4,7 @@
 
 #define KEY "sandbox:{j}:"
 
-/* Their words, one space between them. */
+/* The words of the commands, separated by single spaces. */
 static const char *const expected[] = {
     "WATCH " KEY "in " KEY "events " KEY "results " KEY "inflight " KEY "started " KEY
     "committed " KEY "heartbeat",
@@ -44,7 +44,7 @@ static char *make(void) {
   struct keys keys;
   keys_init(&keys, "{j}");
   char *preflight = delivery_preflight(&keys, true);
-  keys_release(&keys); /* they are not needed any more */
+  keys_release(&keys); /* the text has its own copy */
   return preflight;
 }
 
@@ -68,8 +68,8 @@ TEST(every_command_and_every_key_is_checked) {
   free(preflight);
 }
 
-/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too.
-   test_multi_refused.c checks that none of it leaves before MULTI is accepted. */
+/* Redis executes no command that writes: each one is between MULTI and DISCARD, which also ends the
+   watch. test_multi_refused.c checks that none is sent before MULTI is accepted. */
 TEST(the_preflight_changes_nothing) {
   char *preflight = make();
   const char *at = preflight;

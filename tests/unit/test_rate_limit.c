@@ -1,7 +1,7 @@
 #include "agent/frontends/redis/rate_limit.h"
 #include "tests/test.h"
 
-/* How many events come when each millisecond takes all that it may. */
+/* Returns the number of allowed events if each millisecond uses the limit up. */
 static int64_t take_all(struct rate_limit *pace, int64_t from_ms, int64_t to_ms) {
   int64_t taken = 0;
   for (int64_t now_ms = from_ms; now_ms <= to_ms; now_ms++) {
