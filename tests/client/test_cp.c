@@ -23,7 +23,7 @@ JOB_TEST(a_file_is_copied_both_ways_with_its_mode) {
   expect(job, "find . $B -name '.*' -type f", 0, "", "");
 }
 
-JOB_TEST(a_copy_to_a_directory_is_made_below_it) {
+JOB_TEST(a_copy_to_a_directory_is_made_inside) {
   expect(job, "echo a > f; mkdir d; $S cp f :$B && cat $B/f && $S cp :$B/f d/ && cat d/f", 0,
          "a\na\n", "");
   expect(job, "$S cp d :$B && cat $B/d/f; $S cp :$B/d . && $S cp :$B/d new && cat new/f", 0,

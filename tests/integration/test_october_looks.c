@@ -64,7 +64,7 @@ static void start_as_nobody(struct october_server *server) {
   october_start_agent(server, NULL);
 }
 
-OCTOBER_TEST_NO_AGENT(no_match_beside_unreadable_files_is_not_absence) {
+OCTOBER_TEST_NO_AGENT(no_match_with_unreadable_files_is_not_absence) {
   start_as_nobody(server);
   make_file(server, "dirs/a.c", "hay\n");
   make_file(server, "dirs/closed/b.c", "needle\n");
@@ -87,7 +87,7 @@ OCTOBER_TEST_NO_AGENT(no_match_beside_unreadable_files_is_not_absence) {
 }
 
 /* Matches are an answer, with a warning on standard error. */
-OCTOBER_TEST_NO_AGENT(a_match_beside_unreadable_files_is_a_match) {
+OCTOBER_TEST_NO_AGENT(a_match_with_unreadable_files_is_a_match) {
   start_as_nobody(server);
   make_file(server, "repo/a.c", "needle\n");
   make_file(server, "repo/closed/b.c", "needle\n");

@@ -37,7 +37,7 @@ SIDECAR_TEST(only_one_of_two_agents_runs_a_request) {
 }
 
 /* The scripts of other sidecars, with the timeout(1) of coreutils and that of busybox. */
-SIDECAR_TEST(each_request_runs_once_beside_scripts) {
+SIDECAR_TEST(each_request_runs_once_if_scripts_also_serve_it) {
   enum { REQUESTS = 40 };
   static const char *const limits[] = {"timeout", "busybox timeout"};
   struct agent_process *scripts[2];

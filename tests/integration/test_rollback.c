@@ -72,7 +72,7 @@ JOB_TEST_NO_AGENT(a_running_step_does_not_run_again) {
 }
 
 /* The step is in `in` again after its end, and its result is not delivered yet. */
-JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
+JOB_TEST_NO_AGENT(a_step_that_ended_before_the_rollback_is_answered_once) {
   const cJSON *step = gated_step(job);
   job_push(job, step);
   take_snapshot(job);

@@ -185,7 +185,7 @@ TRIAL_TEST(a_command_ends_at_its_timeout) {
   end_input(host);
 }
 
-HOST_TEST(a_client_of_mcp_is_told_about_the_flag) {
+HOST_TEST(a_client_of_mcp_gets_a_hint_about_the_flag) {
   stdio_host_send(host, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{}}\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32601,'message':"
                           "'this is the stdio frontend; MCP is --mcp'}}");

@@ -356,7 +356,7 @@ static void changes_stop(pid_t changes) {
 }
 
 /* Another process creates and removes files and directories, which is no error. */
-TREE_TEST(entries_that_vanish_meanwhile_are_no_error) {
+TREE_TEST(entries_that_vanish_during_a_search_are_no_error) {
   tree_make(tree, "z=yes d/");
   pid_t changes = changes_start(tree);
   for (int i = 0; i < 500; i++)

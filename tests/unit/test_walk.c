@@ -17,7 +17,7 @@ static void add(struct listing *self, const struct walk_entry *entry) {
 }
 
 /* The entry changes before the walk enters it. */
-TREE_TEST(entries_that_change_meanwhile_are_no_error) {
+TREE_TEST(entries_that_change_during_a_walk_are_no_error) {
   tree_make(tree, "gone/ linked/ piped/ stays/ stays/x");
   struct error error;
   struct walk *walk = walk_new(tree->path, true, &error);
