@@ -395,6 +395,7 @@ static int edit_path(struct file_request *self) {
   self->text = &text;
   if (result == 0)
     result = edit_text(self, &version);
+  self->text = NULL;
   buffer_release(&text);
   file_version_release(&version);
   return result;
