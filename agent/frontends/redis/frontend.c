@@ -392,7 +392,7 @@ static void begin(struct frontend *frontend, struct execution *execution) {
     return;
   }
   self->unstarted = execution;
-  wake(self);
+  outbox_flush(self->outbox);
 }
 
 static size_t capacity(const struct frontend *frontend) {
