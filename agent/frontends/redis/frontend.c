@@ -188,12 +188,11 @@ static void advance_closing(struct redis_frontend *self) {
   bool done = outbox_is_empty(self->outbox) && self->intake->core.state == INTAKE_STOPPED;
   bool wait = self->close == FRONTEND_CLOSE_GRACEFUL && self->closing == DELIVERING && !done;
   bool lost = delivery_error(delivery_of(self)) != NULL || !delivery_is_owner(delivery_of(self));
-  if (lost || (!wait && delivery_is_unreachable(delivery_of(self))))
+  bool removed = done && self->closing == REMOVING_HEARTBEAT;
+  if (lost || removed || (!wait && delivery_is_unreachable(delivery_of(self))))
     close_now(self);
-  else if (done && self->closing == DELIVERING)
+  else if (done)
     remove_heartbeat(self);
-  else if (done && self->closing == REMOVING_HEARTBEAT)
-    close_now(self);
 }
 
 LOOP_CALLBACK(on_removal_limit, struct redis_frontend *self) {

@@ -611,8 +611,8 @@ const struct error *delivery_error(const struct delivery *self) {
 
 void delivery_query(struct delivery *self, char *commands, query_answer *answer, void *owner) {
   CHECK(self->query.commands == NULL);
-  self->query = (struct query){
-      .commands = commands, .unanswered = commands, .answer = answer, .owner = owner};
+  self->query = (struct query){.unanswered = commands, .answer = answer, .owner = owner};
+  self->query.commands = commands;
 }
 
 bool delivery_is_owner(const struct delivery *self) {

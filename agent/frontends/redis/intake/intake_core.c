@@ -155,13 +155,12 @@ static void compare(struct intake_core *self, size_t inflight, size_t in) {
   if ((self->asked.activity == INTAKE_TAKING && !takes) || self->asked.written != self->written)
     return;
   bool has_steps = self->running != NULL || self->fetched != NULL;
-  if (inflight == known && (takes || !has_steps || !self->needs_scan))
+  bool may_differ = self->needs_scan && has_steps && !takes;
+  if (inflight == known && !may_differ)
     finish_comparison(self, in);
-  else if (inflight == known)
-    begin_scan(self, inflight);
   else if (takes)
     self->activity = INTAKE_ARRIVING;
-  else if (inflight > known)
+  else if (inflight >= known)
     begin_scan(self, inflight);
   else
     handle_missing_steps(self);
