@@ -156,6 +156,8 @@ static uint64_t on_write(void *owner, const struct outbox_record *record) {
       (struct write){.count = record->change_count,
                      .result = record->result != NULL ? number_of(record->result->step_id) : -1,
                      .ends_started = record->ends_started};
+  if (write->result >= 0 && write->result == self->runs)
+    FAIL("step %d is answered while it runs", self->runs);
   if (record->started != NULL)
     write->started = strdup(record->started);
   for (size_t i = 0; i < write->count; i++) {

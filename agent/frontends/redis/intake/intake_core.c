@@ -99,10 +99,10 @@ bool intake_core_lose_data(struct intake_core *self, const struct intake_context
   abandon_scan(self);
   end_search(self);
   control_messages_release(&self->control);
-  intake_answer_discarded(self);
   if (self->fetched != NULL && intake_discard_redelivered(self, self->fetched))
     intake_free_fetched(self);
   restore_steps(self);
+  intake_answer_discarded(self); /* but not the steps in flight, which are pending now */
   restore_started(self);
   self->state = INTAKE_WRITING;
   return again;
