@@ -33,8 +33,8 @@ struct file_request {
   const char *path, *content;
   size_t length;
   struct error *error;
-  int source;           /* a file with the content, instead of `content`; -1 for none, */
-  int source_directory; /* and where it is */
+  int source;           /* a file with the content, instead of `content`; -1 for none */
+  int source_directory; /* the directory of `source`, and the name of `source` in it */
   const char *source_name;
   const struct atomic_file_edit *edit;
   const struct buffer *text; /* the text that the content was made from; NULL for none */

@@ -25,7 +25,7 @@
  */
 #define CLAIMS_INSTANCE_LENGTH 16
 
-/* The dead agent of this sweep, and that of the next one; "": none. */
+/* The dead agents of this sweep and of the next one; "": none. */
 struct claims_sweep {
   char dead[CLAIMS_INSTANCE_LENGTH + 1];
   char next[CLAIMS_INSTANCE_LENGTH + 1];

@@ -45,7 +45,7 @@
 
 /* --- the known requests ----------------------------------------------------------------------- */
 
-/* Returns the index of the id, or that where it would be inserted. */
+/* Returns the index of the id, or the index at which it would be inserted. */
 static size_t place_of(const struct inbox *self, const char *id) {
   size_t low = 0, high = self->count;
   while (low < high) {
