@@ -105,19 +105,23 @@ MCP_TEST(a_call_is_answered_in_time) {
 
 /* --- progress --------------------------------------------------------------------------------- */
 
-static double seconds_of(const char *line) {
+/* In whole milliseconds, because 0.757 + 0.25 is more than 1.007 in binary fractions. */
+static long progress_ms(const char *line) {
   const char *found = strstr(line, "\"progress\":");
-  return found != NULL ? strtod(found + strlen("\"progress\":"), NULL) : -1;
+  long seconds = 0, ms = 0;
+  assert_non_null(found);
+  assert_int_equal(sscanf(found, "\"progress\":%ld.%3ld", &seconds, &ms), 2);
+  return seconds * 1000 + ms;
 }
 
 MCP_TEST(progress_starts_after_half_a_second_and_comes_four_times_a_second) {
   double start_ms = wait_exact_ms(), start_machine_ms = machine_clock_ms();
   mcp_client_call(client, 1, "while :; do echo $((i+=1)); sleep 0.01; done", true);
-  double before = 0;
+  long before_ms = 0;
   for (int i = 0; i < 9; i++) {
-    double seconds = seconds_of(mcp_client_expect_part(client, "notifications/progress"));
-    assert_true(seconds >= (i == 0 ? 0.5 : before + 0.25));
-    before = seconds;
+    long reported_ms = progress_ms(mcp_client_expect_part(client, "notifications/progress"));
+    assert_true(reported_ms >= (i == 0 ? 500 : before_ms + 250));
+    before_ms = reported_ms;
   }
   print_message("nine reports: %.3f ms\n", wait_exact_ms() - start_ms);
   assert_true(wait_exact_ms() - start_ms >= 2500);
@@ -127,12 +131,12 @@ MCP_TEST(progress_starts_after_half_a_second_and_comes_four_times_a_second) {
 MCP_TEST(progress_comes_every_five_seconds_without_output) {
   double start_ms = machine_clock_ms();
   mcp_client_call(client, 1, "sleep 600.062", true);
-  double first = seconds_of(mcp_client_expect_part(client, "notifications/progress"));
-  double first_ms = machine_clock_ms();
-  double second = seconds_of(mcp_client_expect_part(client, "notifications/progress"));
-  print_message("reports after %.3f and %.3f s\n", first, second);
-  assert_true(first >= 0.5 && first_ms - start_ms <= 1000);
-  assert_true(second >= first + 5 && machine_clock_ms() - first_ms <= 5600);
+  long first_ms = progress_ms(mcp_client_expect_part(client, "notifications/progress"));
+  double read_ms = machine_clock_ms();
+  long second_ms = progress_ms(mcp_client_expect_part(client, "notifications/progress"));
+  print_message("reports after %ld and %ld ms\n", first_ms, second_ms);
+  assert_true(first_ms >= 500 && read_ms - start_ms <= 1000);
+  assert_true(second_ms >= first_ms + 5000 && machine_clock_ms() - read_ms <= 5600);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
