@@ -469,6 +469,12 @@ RUNNING_TEST(a_permanent_error_is_reported_and_stops_the_heartbeat) {
   assert_int_equal(scene->failed, 1);
 }
 
+RUNNING_TEST(a_permanent_error_names_the_key_that_was_read) {
+  scene->to_get = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+  await(scene, &scene->failed, 1);
+  assert_non_null(strstr(scene->error, "redis refuses GET sandbox:j:committed: WRONGTYPE"));
+}
+
 /* --- control messages --- */
 
 #define NO_MESSAGE "*-1\r\n"

@@ -311,11 +311,12 @@ static void on_failed(void *owner, const struct error *error) {
   self->handler->failed(self->owner, error);
 }
 
-static void handle_rejection(struct heartbeat *self, const char *text) {
+static void handle_rejection(struct heartbeat *self, const char *what, const char *key,
+                             const char *text) {
   if (redis_connection_recover(self->connection, text))
     return;
   struct error error;
-  (void)error_set(&error, "redis refuses the heartbeat %.80s: %.120s", self->keys->heartbeat,
+  (void)error_set(&error, "redis refuses %s %.80s: %.120s", what, key,
                   redis_connection_explain(self->connection, text).text);
   on_failed(self, &error);
 }
@@ -359,7 +360,7 @@ static void handle_set_reply(struct heartbeat *self, const redisReply *reply) {
   bool is_full = reply->type == REDIS_REPLY_ERROR && begins_with(reply->str, "OOM ");
   bool was_set = reply->type == REDIS_REPLY_STATUS;
   if (reply->type == REDIS_REPLY_ERROR && !is_full) {
-    handle_rejection(self, reply->str);
+    handle_rejection(self, "the heartbeat", self->keys->heartbeat, reply->str);
     return;
   }
   self->memory = is_full                              ? MEMORY_FULL
@@ -376,7 +377,7 @@ static void handle_reply(struct heartbeat *self, const redisReply *reply, enum r
   if (kind == REPLY_SET)
     handle_set_reply(self, reply);
   else if (is_rejected && kind == REPLY_COMMITTED)
-    handle_rejection(self, reply->str);
+    handle_rejection(self, "GET", self->keys->committed, reply->str);
   else if (is_rejected)
     handle_control_rejection(self, reply->str);
   else if (kind == REPLY_COMMITTED)
