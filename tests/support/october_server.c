@@ -391,11 +391,12 @@ static void pause_for(int milliseconds) {
 
 /* Reads events and a result, and the events before it if it is that of the step. */
 static bool look(struct october_server *self, const char *id, struct october_answer *out) {
-  int64_t begin_ms = wait_now_ms();
   read_events(self, id, out);
   bool has_result = pop_result(self, id, out);
-  int took_ms = (int)(wait_now_ms() - begin_ms);
-  self->slowest_ms = took_ms > self->slowest_ms ? took_ms : self->slowest_ms;
+  int64_t now_ms = wait_now_ms();
+  int late_ms = (int)(now_ms - self->looked_ms) - self->poll_ms;
+  self->slowest_ms = late_ms > self->slowest_ms ? late_ms : self->slowest_ms;
+  self->looked_ms = now_ms;
   if (has_result)
     read_events(self, id, out);
   return has_result;
@@ -404,6 +405,7 @@ static bool look(struct october_server *self, const char *id, struct october_ans
 /* Returns whether the result arrived. An agent that had exited before sends none. */
 static bool poll_for(struct october_server *self, const char *id, int64_t bound_ms,
                      struct october_answer *out) {
+  self->looked_ms = wait_now_ms() - self->poll_ms;
   for (int64_t end = wait_now_ms() + bound_ms; wait_now_ms() < end; pause_for(self->poll_ms)) {
     bool runs = self->job->agent != NULL && agent_process_is_running(self->job->agent);
     if (look(self, id, out))

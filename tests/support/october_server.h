@@ -28,7 +28,8 @@ struct october_server {
   int advices;            /* results of other versions so far */
   int stale_results;      /* results so far that arrived too late */
   int poll_ms;            /* between two polls: OCTOBER_POLL_MS, or less */
-  int slowest_ms;         /* the longest poll of events and results so far */
+  int64_t looked_ms;      /* the time of the last poll */
+  int slowest_ms;         /* how late the latest poll so far ended */
   char cursor[64];        /* the last event that was read */
   struct answer *answers; /* the answers of all steps so far, to be freed */
 };

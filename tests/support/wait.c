@@ -2,10 +2,18 @@
 
 #include <time.h>
 
-double wait_exact_ms(void) {
+static double read_clock_ms(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+double wait_exact_ms(void) {
+  return read_clock_ms(CLOCK_MONOTONIC);
+}
+
+double wait_timer_ms(void) {
+  return read_clock_ms(CLOCK_MONOTONIC_COARSE);
 }
 
 int64_t wait_now_ms(void) {

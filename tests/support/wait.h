@@ -12,6 +12,10 @@
 int64_t wait_now_ms(void);
 double wait_exact_ms(void);
 
+/* The clock of libevent's timers, which is up to 4 ms behind: the beginning of the shortest time
+   that a timer may take. */
+double wait_timer_ms(void);
+
 /*
  * Calls `condition(context)` every few milliseconds until it is true or `bound_ms` have passed.
  * Returns its last result, so that the caller can report what is missing.

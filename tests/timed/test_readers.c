@@ -11,33 +11,55 @@ TEST_OVERLAP(2)
 enum { SLOWNESS = 5, POLL_MS = SLOWNESS * OCTOBER_POLL_MS };
 #define PACE "4000"
 
-/* Reads like a server of the first version: 10,000 entries at a time. Fails unless each event of
-   the step arrives and the last one is `completed`. */
-static void expect_all_polled(struct job *job, long long lines, int poll_ms) {
+/* A later read is due to a busy machine, and proves nothing. */
+enum { LATE_MAX_MS = SLOWNESS * 100, ATTEMPTS = 4 };
+
+/* Reads like a server of the first version: 10,000 entries at a time, until `completed` has
+   arrived. Returns whether each event arrived. Fails if one is missing although all reads were in
+   time. */
+static bool polls_all(struct job *job, long long lines, int poll_ms) {
   char last[64] = "0";
-  long long seq = 0;
+  long long seq = 0, lost = 0;
+  int late_ms = 0;
+  int64_t read_ms = wait_now_ms();
   const struct timespec rhythm = {poll_ms / 1000, poll_ms % 1000 * 1000000L};
   for (bool completed = false; !completed; nanosleep(&rhythm, NULL)) {
     redisReply *reply =
         redisCommand(job->redis, "XREAD COUNT 10000 STREAMS sandbox:%s:events %s", job->id, last);
     assert_non_null(reply);
+    int took_ms = (int)(wait_now_ms() - read_ms);
+    late_ms = took_ms - poll_ms > late_ms ? took_ms - poll_ms : late_ms;
+    read_ms += took_ms;
     for (size_t i = 0;
          reply->type == REDIS_REPLY_ARRAY && i < reply->element[0]->element[1]->elements; i++) {
       const redisReply *entry = reply->element[0]->element[1]->element[i];
       const char *event = entry->element[1]->element[1]->str;
       long long found = strtoll(strstr(event, "\"seq\":") + strlen("\"seq\":"), NULL, 10);
-      if (found != ++seq)
-        job_fail(job, "after event %lld comes %s", seq - 1, event);
+      if (found != seq + 1 && late_ms <= LATE_MAX_MS)
+        job_fail(job, "after event %lld comes %s", seq, event);
+      lost += found - seq - 1;
+      seq = found;
       completed = strstr(event, "\"kind\":\"completed\"") != NULL;
       snprintf(last, sizeof last, "%s", entry->element[0]->str);
     }
     freeReplyObject(reply);
   }
   assert_int_equal(seq, lines + 2);
+  return lost == 0;
 }
 
-/* A slower read is due to a busy machine, and proves nothing. */
-enum { LOOK_MAX_MS = SLOWNESS * 100, ATTEMPTS = 4 };
+static void expect_all_polled(struct job *job, long long lines, int poll_ms) {
+  for (int attempt = 1;; attempt++) {
+    const cJSON *step = job_step(job, "seq", job_format(job, "%lld", lines), NULL);
+    job_push(job, step);
+    bool is_whole = polls_all(job, lines, poll_ms);
+    (void)job_result(job);
+    if (is_whole)
+      return;
+    assert_true(attempt < ATTEMPTS);
+    job_do(job, "DEL sandbox:%s:events", job->id); /* left by the attempt */
+  }
+}
 
 /* The server of October has one position in the stream for all steps. */
 static bool sees(struct october_server *server, const char *script, const char *expected) {
@@ -64,8 +86,9 @@ static void expect_all_of_run(struct october_server *server, int lines) {
     server->slowest_ms = 0;
     if (sees(server, script, expected) && sees(server, "echo next", "next\n"))
       return;
-    if (server->slowest_ms <= LOOK_MAX_MS || attempt == ATTEMPTS)
-      job_fail(job, "not all of %d lines and of the next step are seen; the slowest look: %d ms",
+    if (server->slowest_ms <= LATE_MAX_MS || attempt == ATTEMPTS)
+      job_fail(job,
+               "not all of %d lines and of the next step are seen; the latest look: %d ms late",
                lines, server->slowest_ms);
     job_do(job, "DEL sandbox:%s:events", job->id); /* left by the attempt */
   }
@@ -84,12 +107,10 @@ OCTOBER_TEST_NO_AGENT(the_server_of_october_sees_100000_lines_and_the_next_step)
 }
 
 JOB_TEST(a_polling_reader_sees_a_burst) {
-  job_push(job, job_step(job, "seq", "-f", "+ %.0f of a commit, as git prints it", "31350", NULL));
   expect_all_polled(job, 31350, OCTOBER_POLL_MS);
 }
 
 JOB_TEST_NO_AGENT(a_polling_reader_sees_everything_at_a_rate_limit) {
   job_start_agent(job, "--events-pace", PACE, NULL);
-  job_push(job, job_step(job, "seq", "50000", NULL));
   expect_all_polled(job, 50000, POLL_MS);
 }

