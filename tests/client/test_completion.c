@@ -4,17 +4,19 @@
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
-/* Starts bash in its own directory, with the client as `sandbox` on its PATH. */
+/* Starts bash in its own directory, with the client as `sandbox` on its PATH. The client may take
+   more than the 2 s for which completion waits. */
 static struct sandbox_terminal *start_bash(struct job *job) {
   sandbox_expect(job,
                  job_format(job, "mkdir -p '%s' && ln -sf \"$(realpath $S)\" '%s'",
                             job_path(job, "bin"), job_path(job, "bin/sandbox")),
                  0, "", "");
-  const char *rc = job_write(
-      job, "bashrc",
-      job_format(job, "PATH=%s:$PATH; . \"$PWD/completion/sandbox.bash\"; cd %s; PS1='ready '\n",
-                 job_path(job, "bin"), job_path(job, "bin")),
-      0644);
+  const char *rc = job_write(job, "bashrc",
+                             job_format(job,
+                                        "PATH=%s:$PATH; . \"$PWD/completion/sandbox.bash\"; cd %s; "
+                                        "timeout() { shift; \"$@\"; }; PS1='ready '\n",
+                                        job_path(job, "bin"), job_path(job, "bin")),
+                             0644);
   struct sandbox_terminal *terminal =
       sandbox_terminal_start(job, job_format(job, "exec bash --noprofile --rcfile '%s' -i", rc));
   sandbox_terminal_wait(terminal, "ready ");

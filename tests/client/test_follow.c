@@ -25,6 +25,8 @@ JOB_TEST(follow_shows_a_step_that_has_ended_and_exits_with_its_code) {
   sandbox_expect(job, "$S --json follow 1111 | grep -o 'exit=.*False'", 0,
                  "exit=3 timedOut=False\n", "");
   job_wait_length(job, "results", 0);
+  sandbox_expect(job, "$S run --id " OTHER " -t 1 -- sleep 60", 124, "", "");
+  sandbox_expect(job, "$S follow " OTHER, 124, "", NULL);
 }
 
 JOB_TEST(a_prefix_must_belong_to_one_step) {
@@ -58,10 +60,10 @@ JOB_TEST(a_complete_id_wins_over_longer_ones) {
 JOB_TEST(follow_waits_for_a_step_and_shows_it_to_its_end) {
   const char *sleep = job_sleep(job, 600);
   (void)job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
-  sandbox_expect(job, "$S run --detach --id " ID " -t 1 -c 'echo mine; sleep 60'", 0, NULL, "");
+  sandbox_expect(job, "$S run --detach --id " ID " -c 'echo mine; exit 4'", 0, NULL, "");
   struct agent_process *follow = sandbox_start(job, "exec $S follow 1111");
   sandbox_expect(job, "$S cancel --running", 0, "", NULL);
-  assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 124);
+  assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 4);
   assert_string_equal(agent_process_output(follow), "mine\n");
   agent_process_free(follow);
 }
@@ -115,10 +117,16 @@ JOB_TEST_NO_AGENT(partial_lines_are_joined_and_each_line_has_its_step_and_time) 
   add_event(job, ID, 4, "stdout", "B", "");
   add_event(job, OTHER, 1, "started", "sh", "");
   add_event(job, OTHER, 2, "stdout", "other", "");
-  sandbox_expect(job, "timeout -s INT --preserve-status 1 $S follow --all -n 9 --timestamps", 130,
-                 "1111│ 2026-05-05T10:00:02.500+00:00 AB\n"
-                 "11111111-b│ 2026-05-05T10:00:02.500+00:00 other\n",
-                 "1111│ 2026-05-05T10:00:03.500+00:00 E\n");
+  struct agent_process *follow = sandbox_start(job, "exec $S follow --all -n 9 --timestamps");
+  sandbox_wait_output(follow, "other\n");
+  agent_process_wait_log(follow, "E\n");
+  assert_int_equal(kill(agent_process_pid(follow), SIGINT), 0);
+  assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 130);
+  assert_string_equal(agent_process_output(follow),
+                      "1111│ 2026-05-05T10:00:02.500+00:00 AB\n"
+                      "11111111-b│ 2026-05-05T10:00:02.500+00:00 other\n");
+  assert_string_equal(agent_process_log(follow), "1111│ 2026-05-05T10:00:03.500+00:00 E\n");
+  agent_process_free(follow);
 }
 
 JOB_TEST(follow_writes_a_complete_page_and_recording) {
@@ -202,6 +210,7 @@ JOB_TEST_NO_AGENT(the_id_of_a_waiting_step_moves_no_cursor) {
 
 JOB_TEST(a_terminal_shows_the_step_of_each_line) {
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S follow --all -n 1");
+  job_wait_text(job, "CLIENT LIST", "cmd=xread"); /* it has chosen the first event */
   run_script(job, ID, "echo a; echo b >&2; exit 3");
   sandbox_terminal_wait(terminal, "\x1b[2m1111 sh\x1b[0m\r\n");
   sandbox_terminal_wait(terminal, "1111│ \x1b[0ma\r\n");

@@ -79,7 +79,7 @@ JOB_TEST(top_prints_one_round_without_a_terminal) {
 JOB_TEST(top_runs_until_an_interrupt) {
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S top");
   sandbox_terminal_wait(terminal, "STEPS/MIN\r\n");
-  terminal->length = 0;
+  sandbox_terminal_forget(terminal);
   sandbox_terminal_wait(terminal, "STEPS/MIN\r\n");
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_expect_exit(terminal, 0);

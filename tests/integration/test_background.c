@@ -43,8 +43,9 @@ JOB_TEST(a_background_process_may_go_on_writing) {
 JOB_TEST(a_background_process_is_not_blocked_by_a_full_pipe) {
   const char *path = job_path(job, "count");
   const char *script =
-      job_format(job, "(sleep 3; seq 1000000; seq 1000000 >&2; echo 1 >%s) & echo hi", path);
-  job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, "hi\n");
+      job_format(job, "(gate; seq 1000000; seq 1000000 >&2; echo 1 >%s) & echo hi", path);
+  job_expect_result(job, job_run(job, marks_step(job, script)), 0, NULL, "hi\n");
+  marks_open_gate(job, "");
   if (!wait_until(has_counted, &(struct counter){path, 1}, WAIT_BOUND_MS))
     job_fail(job, "the background process is blocked");
 }
@@ -68,6 +69,7 @@ JOB_TEST(a_command_with_a_background_process_can_fail) {
 }
 
 JOB_TEST(background_processes_have_5_s_to_end_at_a_shutdown) {
+  enum { GRACE_MS = 5000 };
   const char *directory = redis_server_directory(job->server);
   const char *left = "trap 'sleep 2; echo clean >clean; exit' TERM; : >ready; "
                      "while :; do sleep 0.1; done";
@@ -77,9 +79,12 @@ JOB_TEST(background_processes_have_5_s_to_end_at_a_shutdown) {
                                            directory, left)));
   job_push_shutdown(job);
   job_wait_length(job, "inflight", 2);
+  int64_t begin_ms = wait_now_ms();
   marks_open_gate(job, "");
   job_expect_exit(job, 0);
-  assert_int_equal(access(job_format(job, "%s/clean", directory), F_OK), 0);
+  /* Its two seconds may take more than five on a busy machine. */
+  assert_true(access(job_format(job, "%s/clean", directory), F_OK) == 0 ||
+              wait_now_ms() - begin_ms >= GRACE_MS);
 }
 
 TEST_OVERLAP(3)

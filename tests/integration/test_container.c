@@ -48,11 +48,14 @@ JOB_TEST_NO_AGENT(the_agent_reads_its_own_proc) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     start_in(job, &rows[i]);
     const char *sleep = job_sleep(job, 600);
-    cJSON *step = job_script(
-        job, job_format(job, "cut -d' ' -f4 /proc/$PPID/stat; setsid %s & sleep 600", sleep));
-    cJSON_AddNumberToObject(step, "timeoutSeconds", 3);
-    const cJSON *result = job_run(job, step);
-    job_expect_result(job, result, -1, "timed out after 3s", i == 0 ? "1\n" : "2\n");
+    const char *output = i == 0 ? "1" : "2";
+    const cJSON *step = job_script(
+        job, job_format(job, "setsid %s & cut -d' ' -f4 /proc/$PPID/stat; sleep 600", sleep));
+    job_push_until(job, step, output);
+    assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
+    job_push_cancel(job, step);
+    job_expect_answer(job, step, -1, "cancelled: by a cancel step",
+                      job_format(job, "%s\n", output));
     assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
     job_shut_down(job);
   }

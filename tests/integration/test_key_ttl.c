@@ -92,17 +92,30 @@ JOB_TEST_NO_AGENT(after_a_shutdown_the_committed_key_lives_at_most_an_hour) {
   }
 }
 
+/* Watches keys that live 4 s, for more than twice as long. Returns false if the machine stood still
+   for a while, so that they may have expired. */
+static bool stay_alive(struct job *job) {
+  static const char *const kept[] = {"events", "results", "committed"};
+  int64_t looked_ms = wait_now_ms(), end_ms = looked_ms + 10000;
+  while (looked_ms < end_ms) {
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+      long long left = time_left(job, kept[i]);
+      if (wait_now_ms() - looked_ms > 1000)
+        return false;
+      assert_in_range(left, 1, 4000);
+    }
+    looked_ms = wait_now_ms();
+  }
+  return true;
+}
+
 JOB_TEST_NO_AGENT(an_idle_agent_keeps_the_keys_alive) {
   job_start_agent(job, "--key-ttl", "4", NULL);
-  job_push(job, job_step(job, "true", NULL));
-  job_wait_length(job, "results", 1);
-  /* More than twice their time to live. */
-  int64_t end = wait_now_ms() + 10000;
-  while (wait_now_ms() < end) {
-    assert_in_range(time_left(job, "events"), 1, 4000);
-    assert_in_range(time_left(job, "results"), 1, 4000);
-    assert_in_range(time_left(job, "committed"), 1, 4000);
-  }
+  do {
+    job_do(job, "DEL sandbox:%s:results", job->id);
+    job_push(job, job_step(job, "true", NULL));
+    job_wait_length(job, "results", 1);
+  } while (!stay_alive(job));
 }
 
 JOB_TEST(the_keys_live_a_day_by_default) {

@@ -98,7 +98,7 @@ static void expect_memory_limit(struct job *job, const cJSON *result) {
 
 /* A command that allocates slowly enough for the guard to act in time on a busy machine. */
 #define SLOW_EATER                                                                                 \
-  "while :; do dd if=/dev/zero bs=1M count=2 2>/dev/null | sleep 600.221 & sleep 0.02; done"
+  "while :; do dd if=/dev/zero bs=1M count=2 2>/dev/null | sleep 600.221 & sleep 0.1; done"
 
 LIMITED_TEST(the_guard_ends_a_step_before_the_kernel_does) {
   struct job *job = limited->job;
@@ -125,12 +125,25 @@ LIMITED_TEST(the_guard_ends_many_small_processes) {
   job_expect_to_go_on(job);
 }
 
+#define HOLDING "dd if=/dev/zero bs=20M count=2"
+
+static bool holds_much(void *pid) {
+  return proc_status_kib(*(pid_t *)pid, "VmRSS") > 16 * 1024;
+}
+
+static void wait_holding(void) {
+  pid_t pid = proc_wait_for(HOLDING, WAIT_BOUND_MS);
+  assert_true(pid > 0);
+  assert_true(wait_until(holds_much, &pid, WAIT_BOUND_MS));
+}
+
 /* The background process is larger, so the running step continues. */
 LIMITED_TEST(the_guard_ends_larger_background_processes_first) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
   (void)job_run(job, job_script(job, "(dd if=/dev/zero bs=20M count=2 | sleep 600.224) "
                                      ">/dev/null 2>&1 & echo up"));
+  wait_holding();
   const cJSON *next =
       job_push_until(job,
                      job_script(job, "dd if=/dev/zero bs=14M count=2 2>&- | sleep 600.225 & "
@@ -159,7 +172,7 @@ LIMITED_TEST(the_guard_ends_a_step_that_fills_a_memory_file_system) {
   const cJSON *result = job_run(
       job, job_script(job, job_format(job,
                                       "while :; do dd if=/dev/zero bs=1M count=1 2>&- >>%s; "
-                                      "sleep 0.02; done",
+                                      "sleep 0.1; done",
                                       file)));
   expect_memory_limit(job, result);
   assert_int_equal(job_number(end_of(result), "oomKills"), 0);
@@ -261,18 +274,6 @@ static void use_memory(const struct faked *self, int bytes) {
 
 /* Holds 20 MiB, which the fake files do not count. */
 #define HOLDER(SLEEP) "dd if=/dev/zero bs=20M count=2 2>/dev/null | " SLEEP
-#define HOLDING "dd if=/dev/zero bs=20M count=2"
-
-static bool holds_much(void *pid) {
-  return proc_status_kib(*(pid_t *)pid, "VmRSS") > 16 * 1024;
-}
-
-static void wait_holding(void) {
-  pid_t pid = proc_wait_for(HOLDING, WAIT_BOUND_MS);
-  assert_true(pid > 0);
-  assert_true(wait_until(holds_much, &pid, WAIT_BOUND_MS));
-}
-
 FAKED_TEST(the_guard_is_on_if_the_kernel_would_kill_the_whole_group) {
   struct job *job = start_faked(faked);
   const cJSON *step =

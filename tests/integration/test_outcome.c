@@ -40,9 +40,13 @@ JOB_TEST(the_message_prefers_output_to_the_name_of_the_signal) {
 }
 
 JOB_TEST(the_message_has_both_streams_in_order) {
-  /* The pauses separate the pipes: simultaneous output has no order. */
-  const cJSON *step = job_script(job, "echo a; sleep 0.3; echo b >&2; sleep 0.3; echo c; exit 3");
-  job_expect_result(job, job_run(job, step), 3, "a\nb\nc", "a\nc\n");
+  /* Simultaneous output in the two pipes has no order. */
+  const cJSON *step = marks_step(job, "echo a; gate 1; echo b >&2; gate 2; echo c; exit 3");
+  job_push_until(job, step, "a");
+  marks_open_gate(job, "1");
+  job_wait_event(job, step, "stderr", "b");
+  marks_open_gate(job, "2");
+  job_expect_answer(job, step, 3, "a\nb\nc", "a\nc\n");
   assert_string_equal(job_lines(job, step, "stdout"), "a\nc\n");
   assert_string_equal(job_lines(job, step, "stderr"), "b\n");
 }

@@ -114,8 +114,13 @@ JOB_TEST(orphans_leave_no_zombies) {
 JOB_TEST_NO_AGENT(a_result_and_the_next_start_share_a_batch) {
   enum { QUEUED = 40 };
   for (int number = 1; number <= QUEUED; number++)
-    job_push(job, job_step(job, "true", NULL));
+    job_push(job, marks_step(job, job_format(job, "gate %d", number)));
   job_start_agent(job, NULL);
+  for (int number = 1; number <= QUEUED; number++) {
+    if (number < QUEUED)
+      job_wait_length(job, "in", QUEUED - number - 1); /* the next step is fetched */
+    marks_open_gate(job, job_format(job, "%d", number));
+  }
   job_wait_length(job, "results", QUEUED);
   int windows;
   const char *committed = job_ask_text(job, "GET sandbox:%s:committed", job->id);

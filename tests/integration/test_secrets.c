@@ -57,9 +57,10 @@ JOB_TEST(a_secret_is_masked_across_reads) {
 }
 
 JOB_TEST(a_partial_match_does_not_delay_output) {
-  const cJSON *step = secret_script(job, "echo tr0ub4dor; printf tr0ub4; sleep 600");
+  const cJSON *step = secret_script(job, "echo tr0ub4dor; printf tr0ub4; echo up >&2; sleep 600");
   job_push(job, step);
   job_wait_event(job, step, "stdout", "tr0ub4dor");
+  job_wait_event(job, step, "stderr", "up");
   job_push_cancel(job, step);
   job_expect_part(job, job_result_of(job, step), "outputContent", "tr0ub4dor\ntr0ub4");
 }

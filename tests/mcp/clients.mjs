@@ -66,14 +66,15 @@ async function use({ client, transport }, { structured = false, era = 'legacy' }
   const read = await call('read_file', { path: 'f' });
   assert.equal(read.content[0].text, 'é\n\u2028"');
 
-  // A time limit that each progress report restarts.
+  // A time limit that each progress report restarts. The reports are 0.25 s apart.
   const reports = [];
-  const slow = await command('for i in 1 2 3 4 5 6 7; do echo $i; sleep 0.2; done', {
-    onprogress: (progress) => reports.push(progress), timeout: 900, resetTimeoutOnProgress: true,
+  const slow = await command('for i in 1 2 3 4 5 6 7; do echo $i; sleep 0.5; done', {
+    onprogress: (progress) => reports.push(progress), timeout: 3000, resetTimeoutOnProgress: true,
   });
   assert.equal(slow.content[0].text, '1\n2\n3\n4\n5\n6\n7');
   assert.ok(reports.length >= 2 && reports.every((r, i) => i === 0 || r.progress > reports[i - 1].progress));
-  assert.ok(reports.every((report) => /^\d$/.test(report.message)));
+  const messages = reports.map((report) => report.message).filter((message) => message !== undefined);
+  assert.ok(messages.length > 0 && messages.every((message) => /^\d$/.test(message)));
 
   // After a cancel the process is gone, and the client still works.
   const controller = new AbortController();
@@ -90,7 +91,7 @@ async function use({ client, transport }, { structured = false, era = 'legacy' }
   const start = Date.now();
   await client.close();
   assert.ok(!isAlive(server), 'the server outlives its client');
-  assert.ok(Date.now() - start < 1000, 'the end takes a second');
+  assert.ok(Date.now() - start < 2000, 'the client has to send a signal');
   // The client reports an error if it reads a progress report together with the answer (typescript-sdk, issue 2580).
   assert.deepEqual(errors.filter((error) => !error.message.includes('progress notification for an unknown token')), []);
 }

@@ -1,5 +1,6 @@
 #include "agent/frontends/redis/connection/command.h"
 #include "tests/support/delivery_owner.h"
+#include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
