@@ -167,17 +167,27 @@ JOB_TEST(a_step_that_is_pushed_after_the_loss_runs) {
 /* --- the connections are not lost --- */
 
 /* The server has noticed the loss, too, and pushes unanswered steps again. */
-JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
+static void push_again_while_it_runs(struct job *job, bool is_noticed) {
   const cJSON *step = marks_step(job, "ran; echo up; gate");
   job_push_until(job, step, "up");
   job_do(job, "FLUSHALL");
   job_push(job, step);
   job_wait_length(job, "in", 0);
+  if (is_noticed)
+    agent_process_wait_log(job->agent, "redis has lost what it had acknowledged");
   marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(marks_count(job), 1);
   job_expect_nothing_left(job);
+}
+
+JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
+  push_again_while_it_runs(job, false);
+}
+
+JOB_TEST(a_running_step_that_is_pushed_again_is_not_answered_as_lost) {
+  push_again_while_it_runs(job, true);
 }
 
 struct intake_watch {

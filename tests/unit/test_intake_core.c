@@ -501,6 +501,8 @@ static void roll_back(void) {
   copy_redis(&world.redis, &world.snapshot);
   end_agent(&world.agents[1]);
   memset(world.stale_until_ms, 0, sizeof world.stale_until_ms);
+  if (world.rollbacks == 1 && world.redis.sequence < self->delivered && dice(2) == 0)
+    return; /* as by FLUSHALL: the connections are not lost, and the next batch notices it */
   self->reads = false;
   self->core.control.activity = CONTROL_IDLE;
   if (world.redis.sequence < self->delivered)

@@ -99,6 +99,8 @@ bool intake_core_lose_data(struct intake_core *self, const struct intake_context
   abandon_scan(self);
   end_search(self);
   control_messages_release(&self->control);
+  if (running != NULL) /* the fetched step may be a copy of it */
+    intake_core_mark_pending(self, running->step_id);
   if (self->fetched != NULL && intake_discard_redelivered(self, self->fetched))
     intake_free_fetched(self);
   restore_steps(self);
