@@ -84,6 +84,7 @@ struct agent {
   int epoch;
   struct write *writes;
   uint64_t queued, sent, delivered; /* numbers of writes; Redis has executed the sent ones */
+  uint64_t reconnections;           /* of the outbox */
   enum intake_query query;
   size_t position, count;
   bool has_taken; /* BLMOVE has moved the step `taken`, and the reply has not arrived */
@@ -191,6 +192,7 @@ static void on_answered(void *owner, const struct step_result *result) {
 static void advance(struct agent *self) {
   const struct intake_context now = {.now_ms = world.now_ms,
                                      .delivered = self->delivered,
+                                     .reconnections = self->reconnections,
                                      .capacity = 1,
                                      .is_empty = self->delivered == self->queued};
   struct queued_step *step;
@@ -301,8 +303,10 @@ static void detect_loss(struct agent *self) {
     return;
   world.redis.epoch = self->epoch;
   world.redis.sequence = self->sent = self->delivered;
-  const struct intake_context now = {
-      .now_ms = world.now_ms, .delivered = self->delivered, .capacity = 1};
+  const struct intake_context now = {.now_ms = world.now_ms,
+                                     .delivered = self->delivered,
+                                     .reconnections = self->reconnections,
+                                     .capacity = 1};
   mark_pending_results(self);
   bool again = intake_core_lose_data(&self->core, &now);
   assert_false(again && self->start == 0 && world.rollbacks == 0);
@@ -422,6 +426,11 @@ static void lose_consumer(struct agent *self) {
   intake_core_reconnected(&self->core);
 }
 
+static void lose_outbox(struct agent *self) {
+  TRACE("epoch %d loses its outbox\n", self->epoch);
+  self->reconnections++;
+}
+
 static void use_heartbeat(struct agent *self) {
   if (!self->reads && control_messages_may_read(&self->core.control)) {
     self->reads = true;
@@ -505,6 +514,7 @@ static void roll_back(void) {
     return; /* as by FLUSHALL: the connections are not lost, and the next batch notices it */
   self->reads = false;
   self->core.control.activity = CONTROL_IDLE;
+  self->reconnections++;
   if (world.redis.sequence < self->delivered)
     detect_loss(self);
   else
@@ -572,7 +582,7 @@ static void do_something(bool with_rollbacks) {
   else if (event < 24)
     execute_stale_move();
   else if (event < 26)
-    lose_consumer(world.agents[0]);
+    (event == 24 ? lose_consumer : lose_outbox)(world.agents[0]);
   else if (event == 26 && dice(3) == 0)
     take_over(dice(2) == 0);
   else if (event == 27 && with_rollbacks)
@@ -627,21 +637,29 @@ static void check(void) {
   }
 }
 
-static void run_schedule(long number, bool with_rollbacks) {
+static void begin_schedule(long number) {
   memset(&world, 0, sizeof world);
   world.schedule = number;
   world.seed = (uint64_t)number * 7919 + 1;
   world.now_ms = 1000;
   world.last_started = -1;
   world.agents[0] = start_agent();
-  for (int i = 0; i < 1500; i++)
-    do_something(with_rollbacks);
-  drain();
-  check();
+}
+
+static void end_schedule(void) {
   end_agent(&world.agents[0]);
   end_agent(&world.agents[1]);
   release_redis(&world.redis);
   release_redis(&world.snapshot);
+}
+
+static void run_schedule(long number, bool with_rollbacks) {
+  begin_schedule(number);
+  for (int i = 0; i < 1500; i++)
+    do_something(with_rollbacks);
+  drain();
+  check();
+  end_schedule();
 }
 
 static void run_schedules(bool with_rollbacks) {
@@ -650,6 +668,30 @@ static void run_schedules(bool with_rollbacks) {
   long last = one != NULL ? first : many != NULL ? atol(many) : 200;
   for (long number = first; number <= last; number++)
     run_schedule(number, with_rollbacks);
+}
+
+/* A server may push a step twice. */
+TEST(the_copy_of_a_step_that_ends_after_a_reconnect_runs, NULL, NULL) {
+  (void)state;
+  begin_schedule(1);
+  push_step();
+  world.pushed = 0;
+  push_step();
+  world.lost_memory = true; /* it may run twice */
+  struct agent *self = world.agents[0];
+  while (self->runs < 0 || self->start > 0) {
+    send_batch(self);
+    acknowledge(self);
+    answer_query(self);
+    use_consumer(self);
+    advance(self);
+  }
+  lose_consumer(self);
+  finish_run(self);
+  world.last_started = -1;
+  drain();
+  assert_int_equal(world.answers[0], 2);
+  end_schedule();
 }
 
 TEST(every_step_is_answered_once_and_in_order_whatever_dies, NULL, NULL) {

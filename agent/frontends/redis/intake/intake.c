@@ -23,6 +23,7 @@ static struct intake_context read_context(const struct intake *self) {
   const struct outbox *outbox = self->outbox;
   return (struct intake_context){.now_ms = clock_monotonic_ms(),
                                  .delivered = outbox->send_queue.delivered,
+                                 .reconnections = delivery_reconnections(outbox->delivery),
                                  .capacity = outbox_capacity(outbox),
                                  .is_empty = outbox_is_empty(outbox),
                                  .has_lost_data = delivery_has_lost_data(outbox->delivery)};

@@ -53,6 +53,23 @@ static void recheck_inflight(struct intake_core *self) {
     self->state = INTAKE_COMPARING;
 }
 
+/* Returns whether Redis, after a reconnect, may be back at an earlier state in which `in` still has
+   the running step, although it has every batch that it had acknowledged. If the start of the step
+   was acknowledged, it has the BLMOVE, too. */
+static bool may_be_missing(const struct intake_core *self) {
+  const struct queued_step *step = self->running;
+  return step != NULL && (!step->is_announced || step->start_end > self->context.delivered);
+}
+
+/* Redis may be back at an earlier state. `inflight` may then have as many steps as the agent knows,
+   but other ones. */
+static void doubt_inflight(struct intake_core *self) {
+  if (may_be_missing(self))
+    self->running->is_doubtful = true;
+  self->needs_scan = true;
+  recheck_inflight(self);
+}
+
 /* --- a loss of data --------------------------------------------------------------------------- */
 
 void intake_core_mark_pending(struct intake_core *self, const char *step_id) {
@@ -268,6 +285,7 @@ static bool recognize_step(struct intake_core *self, const struct payload *paylo
         !queued_step_matches(known[i], payload))
       continue;
     self->scan.seen |= flag;
+    known[i]->is_doubtful = false;
     if (i == 1 && self->scan.kept > 0 && known[i]->place == QUEUED_STEP_TAKEN) {
       keep_step(self, known[i]);
       self->fetched = NULL;
@@ -383,13 +401,10 @@ static void end_activity(struct intake_core *self) {
   end_search(self);
 }
 
-/* Redis may be back at an earlier state in which it still has every batch of this agent. The list
-   then may have as many steps as the agent knows, but other ones. */
 void intake_core_reconnected(struct intake_core *self) {
   end_activity(self);
-  self->needs_scan = true;
   expect_stale_moves(self);
-  recheck_inflight(self);
+  doubt_inflight(self);
 }
 
 /* Returns whether the fetched step is a shutdown, and `in` may have redelivered steps behind it
@@ -503,6 +518,8 @@ int64_t intake_core_wakeup_ms(const struct intake_core *self) {
 }
 
 void intake_core_advance(struct intake_core *self, const struct intake_context *context) {
+  if (context->reconnections != self->context.reconnections)
+    doubt_inflight(self);
   self->context = *context;
   if (self->stale_until_ms < 0)
     self->stale_until_ms = context->now_ms + INTAKE_STALE_MS;
@@ -552,10 +569,10 @@ void intake_core_announce_start(struct intake_core *self) {
   self->running->is_announced = true;
   struct outbox_record record = {.started = self->running->step_id};
   intake_write(self, &record);
+  self->running->start_end = self->written;
 }
 
-/* A removal during a scan changes the positions of the other steps, so the scan begins again. If
-   the lengths were not equal yet, `in` may still have the step, and Redis may redeliver it. */
+/* A removal during a scan changes the positions of the other steps, so the scan begins again. */
 void intake_core_finish_step(struct intake_core *self, const struct step_event *completed,
                              const struct step_result *result) {
   struct queued_step **step = self->running != NULL ? &self->running : &self->fetched;
@@ -563,7 +580,7 @@ void intake_core_finish_step(struct intake_core *self, const struct step_event *
       .completed = completed, .result = result, .ends_started = (*step)->is_announced};
   intake_add_removal(&record, *step);
   intake_write(self, &record);
-  if (self->running != NULL && self->state != INTAKE_READY)
+  if (self->running != NULL && self->running->is_doubtful)
     intake_core_mark_pending(self, self->running->step_id);
   queued_step_free(*step);
   *step = NULL;

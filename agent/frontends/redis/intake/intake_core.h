@@ -81,11 +81,12 @@ enum intake_query {
 
 /* The state of the outbox and the clock. */
 struct intake_context {
-  int64_t now_ms;     /* monotonic */
-  uint64_t delivered; /* send_queue.delivered */
-  size_t capacity;    /* of the outbox */
-  bool is_empty;      /* everything is delivered */
-  bool has_lost_data; /* nothing was delivered since Redis lost data */
+  int64_t now_ms;         /* monotonic */
+  uint64_t delivered;     /* send_queue.delivered */
+  uint64_t reconnections; /* of the outbox's connection */
+  size_t capacity;        /* of the outbox */
+  bool is_empty;          /* everything is delivered */
+  bool has_lost_data;     /* nothing was delivered since Redis lost data */
 };
 
 /* The search of `in` for steps that were cancelled or have run. It reads page after page, from the
@@ -194,7 +195,7 @@ struct intake_core {
   enum { EARLIER_AGENTS_MAY_RUN, EARLIER_AGENTS_ENDED } earlier_agents;
   enum { INTAKE_OPEN, INTAKE_STOPPING } phase;
   bool is_unverified; /* Redis has lost data, and the lengths were not equal since */
-  bool needs_scan;    /* the known steps were not seen in `inflight` since the last reconnect */
+  bool needs_scan;    /* the known steps were not seen in `inflight` since a reconnect */
 };
 
 extern const char intake_lost_message[];

@@ -20,7 +20,9 @@ struct queued_step {
   char *step_id;          /* not NULL */
   struct error error;     /* why the step is rejected */
   bool is_rejected;
-  bool is_announced; /* `started` was set to this step, or the write is queued */
+  bool is_announced;  /* `started` was set to this step, or the write is queued */
+  bool is_doubtful;   /* it may be missing in `inflight`; see may_be_missing in intake_core.c */
+  uint64_t start_end; /* the position in the send queue at which the write of `started` ends */
   enum queued_step_place place;
 };
 
