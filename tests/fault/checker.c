@@ -7,6 +7,7 @@ enum { KILLED_EXIT_CODE = 137 };
 /* The errorMessage of results that the agent makes itself. */
 static const char interrupted[] = "interrupted: the agent ended while this step was running";
 static const char cancelled[] = "cancelled: by a cancel step";
+static const char unresponsive[] = "cannot start a process: its supervisor does not respond";
 static const char forgotten[] = "lost: the step has run, and redis has lost its result";
 
 /* The most UTF-16 units of output in a result. All output is ASCII here. */
@@ -25,7 +26,7 @@ struct seen {
   long odd_seq;
   long results;
   bool interrupted;  /* according to the result, as are the next three */
-  bool killed;       /* allowed if supervisors are killed */
+  bool killed;       /* allowed if supervisors are killed; also if none lived to start the step */
   bool cancelled;    /* allowed if the step may be cancelled */
   bool is_said_lost; /* allowed if the server has lost data several times */
 };
@@ -180,8 +181,9 @@ static void take_result(void *context, const cJSON *result) {
   seen->interrupted =
       message != NULL && (strcmp(message, interrupted) == 0 || (step->may_vanish && is_lost));
   const cJSON *code = cJSON_GetObjectItemCaseSensitive(result, "exitCode");
-  seen->killed =
-      self->work->may_be_killed && cJSON_IsNumber(code) && code->valuedouble == KILLED_EXIT_CODE;
+  bool is_killed = cJSON_IsNumber(code) && code->valuedouble == KILLED_EXIT_CODE;
+  bool has_none = message != NULL && strncmp(message, unresponsive, strlen(unresponsive)) == 0;
+  seen->killed = self->work->may_be_killed && (is_killed || has_none);
   if (seen->killed)
     check_killed(self, number, result);
   else if (!seen->interrupted)
