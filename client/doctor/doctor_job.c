@@ -20,6 +20,9 @@
 #define HEARTBEAT_LATE_MS 5000
 #define HEARTBEAT_LIFE_MS 10000
 
+/* The agent makes the value up to this long before Redis sets the key. */
+#define HEARTBEAT_DELAY_MS 2000
+
 /* Keys that expire within this time need an agent that refreshes them. */
 #define TTL_SHORT 3600
 
@@ -48,15 +51,22 @@ static void report_features(struct doctor *self, const struct job_agent *agent) 
   buffer_release(&missing);
 }
 
+/* Returns how far the agent's clock is ahead of that of Redis, as far as its heartbeat shows. */
+static int64_t clock_ahead_ms(const struct job_agent *agent, int64_t set_ms) {
+  const int64_t ahead_ms = (int64_t)json_field_number(agent->heartbeat, "Ts", -1) - set_ms;
+  if (ahead_ms >= 0)
+    return ahead_ms;
+  return ahead_ms < -HEARTBEAT_DELAY_MS ? ahead_ms + HEARTBEAT_DELAY_MS : 0;
+}
+
 static void report_agent(struct doctor *self, const struct job_agent *agent, int64_t age_ms,
                          int64_t redis_ms) {
   struct buffer text = {0};
   const bool is_late = age_ms > HEARTBEAT_LATE_MS;
   buffer_add_format(&text, "agent %s pid %d, alive %s ago", job_agent_version(agent), agent->pid,
                     figure_duration((age_ms >= 0 ? age_ms : agent->age_ms) / 1000).text);
-  const int64_t ts_ms = (int64_t)json_field_number(agent->heartbeat, "Ts", -1);
-  const bool is_far =
-      redis_ms >= 0 && age_ms >= 0 && doctor_add_clock(&text, "; its", ts_ms - (redis_ms - age_ms));
+  const bool is_far = redis_ms >= 0 && age_ms >= 0 &&
+                      doctor_add_clock(&text, "; its", clock_ahead_ms(agent, redis_ms - age_ms));
   doctor_report(self, is_late || is_far ? FINDING_WARNING : FINDING_OK,
                 is_late  ? "see the agent's log"
                 : is_far ? "timedatectl set-ntp true, on the machines of the agent and of Redis"

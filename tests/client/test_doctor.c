@@ -36,6 +36,25 @@ JOB_TEST(a_healthy_job_has_no_findings) {
                  0, "", "");
 }
 
+/* Sets a heartbeat whose value is this much older than the key. */
+static void set_heartbeat(struct job *job, int age_ms) {
+  job_do(job, "EVAL %s 1 sandbox:%s:heartbeat %d",
+         "local now = redis.call('TIME') "
+         "local ms = now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[1] "
+         "redis.call('SET', KEYS[1], string.format('{\"Ts\":%.0f,\"Pid\":1}', ms), 'EX', 10)",
+         job->id, age_ms);
+}
+
+/* An agent makes the value up to 2 s before Redis sets the key. */
+JOB_TEST_NO_AGENT(only_the_clock_of_an_older_heartbeat_is_a_finding) {
+  set_heartbeat(job, 2000);
+  expect_finding(job, "$S doctor", 0, "✓ agent ", "; its clock is 0.0s");
+  set_heartbeat(job, 8500);
+  expect_finding(job, "$S doctor", 0, "! agent ", "; its clock is 6.");
+  set_heartbeat(job, -4300);
+  expect_finding(job, "$S doctor", 0, "! agent ", "; its clock is 4.");
+}
+
 JOB_TEST(missing_rights_are_named) {
   job_do(job, "ACL SETUSER narrow on >s3cret ~sandbox:* +get +llen +lpush +lrem +expire +xread "
               "+acl|dryrun");
