@@ -138,10 +138,13 @@ async function checkScrolling() {
   await call("Input.dispatchMouseEvent", { type: "mouseWheel", x: 500, y: 400, deltaX: 0, deltaY: 2000 });
   await until("the wheel scrolls it", () => evaluate(`${pre}.scrollTop > 0`));
   await evaluate(`${pre}.focus()`);
-  await call("Input.dispatchKeyEvent", { type: "rawKeyDown", key: "End", code: "End", windowsVirtualKeyCode: 35 });
-  await until("the key End shows the last line", () => evaluate(`(() => {
-    const last = [...document.querySelectorAll("pre > span")].at(-1).getBoundingClientRect();
-    return last.height > 0 && last.bottom <= innerHeight; })()`));
+  // Again and again, because the smooth scrolling of the wheel may still be under way and would win.
+  await until("the key End shows the last line", async () => {
+    await call("Input.dispatchKeyEvent", { type: "rawKeyDown", key: "End", code: "End", windowsVirtualKeyCode: 35 });
+    return evaluate(`(() => {
+      const last = [...document.querySelectorAll("pre > span")].at(-1).getBoundingClientRect();
+      return last.height > 0 && last.bottom <= innerHeight; })()`);
+  });
 }
 
 function checkNetwork() {
