@@ -37,8 +37,10 @@ static char *name_of(const char *entry) {
 }
 
 static bool matches(const char *patterns, const char *name) {
+  if (patterns == NULL)
+    return false;
   bool found = false;
-  char *copy = patterns != NULL ? memory_copy(patterns, strlen(patterns)) : NULL, *saved = NULL;
+  char *copy = memory_copy(patterns, strlen(patterns)), *saved = NULL;
   for (char *at = copy; !found && (at = strtok_r(at, ", ", &saved)) != NULL; at = NULL)
     found = fnmatch(at, name, 0) == 0;
   free(copy);
