@@ -24,16 +24,11 @@ static void expect_finding(struct job *job, const char *command, int code, const
 }
 
 JOB_TEST(a_healthy_job_has_no_findings) {
-  /* On a busy machine, a heartbeat may arrive late, and its clock then seems to be behind. */
-  sandbox_expect(job, "until [ \"$($S doctor | cut -c1-3 | sort -u)\" = ✓ ]; do sleep 0.5; done", 0,
-                 "", "");
+  sandbox_expect(job, "$S doctor | cut -c1-3 | sort -u", 0, "✓\n", "");
   sandbox_expect(job,
-                 "while $S doctor --json | grep -qv "
-                 "'^{\"level\":\"ok\",\"text\":\".*\",\"fix\":null}$'; do sleep 0.5; done",
-                 0, "", "");
-  sandbox_expect(job,
-                 "until $S doctor | grep -q '^✓ agent .*; its clock is 0[.]'; do sleep 0.5; done",
-                 0, "", "");
+                 "$S doctor --json | grep -v '^{\"level\":\"ok\",\"text\":\".*\",\"fix\":null}$'",
+                 1, "", "");
+  expect_finding(job, "$S doctor", 0, "✓ agent ", "; its clock is 0.");
 }
 
 /* Sets a heartbeat whose value is this much older than the key. */

@@ -387,11 +387,12 @@ static bool is_decided(void *context) {
 /* Starts another agent beside the one that waits for a step. Returns the older one when both wait.
    On a busy machine, the older one may notice the other and exit before that one waits. */
 static struct agent_process *supersede_blocked(struct job *job) {
-  for (;;) {
+  for (int i = 1;; i++) {
     struct pair pair = {job, job_start_second_agent(job)};
     assert_true(wait_until(is_decided, &pair, WAIT_BOUND_MS));
     if (job_count_waiting(job) == 2)
       return pair.older;
+    assert_true(i < 10);
     assert_int_equal(agent_process_wait(pair.older, WAIT_BOUND_MS), 3);
     agent_process_free(pair.older);
     wait_blocked(job, 1);

@@ -29,7 +29,7 @@ struct october_server {
   int stale_results;      /* results so far that arrived too late */
   int poll_ms;            /* between two polls: OCTOBER_POLL_MS, or less */
   int64_t looked_ms;      /* the time of the last poll */
-  int slowest_ms;         /* how late the latest poll so far ended */
+  int slowest_ms;         /* how late a poll ended, at most so far */
   char cursor[64];        /* the last event that was read */
   struct answer *answers; /* the answers of all steps so far, to be freed */
 };
