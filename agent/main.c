@@ -16,7 +16,6 @@
 #include "agent/exit_code.h"
 #include "agent/frontends/mcp/frontend.h"
 #include "agent/frontends/once/frontend.h"
-#include "agent/frontends/redis/connection/reply_parser.h"
 #include "agent/frontends/redis/connection/tls.h"
 #include "agent/frontends/redis/frontend.h"
 #include "agent/frontends/request_files/frontend.h"
@@ -226,10 +225,9 @@ static int print_info(bool version) {
   (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
   if (version) {
     (void)printf(
-        "sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %.*s, %s)\nprotocol " PROTOCOL_VERSIONS
-        ":",
-        SANDBOX_VERSION, reply_parser_library(), event_get_version(), cJSON_Version(),
-        (int)strcspn(pcre2, " "), pcre2, tls_library());
+        "sandbox agent %s (libevent %s, cJSON %s, PCRE2 %.*s, %s)\nprotocol " PROTOCOL_VERSIONS ":",
+        SANDBOX_VERSION, event_get_version(), cJSON_Version(), (int)strcspn(pcre2, " "), pcre2,
+        tls_library());
     for (size_t i = 0; protocol_features[i] != NULL; i++)
       (void)printf(" %s", protocol_features[i]);
     (void)printf("\n");

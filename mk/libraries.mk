@@ -1,5 +1,6 @@
 # The libraries. deps/versions pins their sources, deps/sources lists the files that are compiled. Each
-# configuration compiles them once, with the program's own compiler and hardening.
+# configuration compiles them once, with the program's own compiler and hardening. Only tests and measurements use
+# hiredis.
 libraries := hiredis libevent cjson pcre2 mbedtls
 
 libevent_flags = -DHAVE_CONFIG_H -I$(event_config)/private -I$(sources)/libevent -I$(sources)/libevent/compat
@@ -29,8 +30,8 @@ $(event_config)/event2/event-config.h: $(sources)/.fetched deps/configure-libeve
 # The licenses of all that is linked into the programs, and of the authorities in the carrier image.
 licenses := build/licenses
 $(licenses): LICENSE $(sources)/.fetched
-	@tail -n +1 LICENSE $(addprefix $(sources)/,hiredis/COPYING libevent/LICENSE cjson/LICENSE \
-	  pcre2/LICENCE.md mbedtls/LICENSE) /usr/share/doc/musl/copyright /usr/share/doc/ca-certificates/copyright >$@.new
+	@tail -n +1 LICENSE $(addprefix $(sources)/,libevent/LICENSE cjson/LICENSE pcre2/LICENCE.md \
+	  mbedtls/LICENSE) /usr/share/doc/musl/copyright /usr/share/doc/ca-certificates/copyright >$@.new
 	@mv $@.new $@
 
 # No rule names a source file, because none exists yet when make reads this.

@@ -208,11 +208,11 @@ static void check_results(struct doctor *self) {
 }
 
 /* Sets the time in the id of the oldest entry. */
-static void on_oldest(void *ms, const redisReply *reply) {
-  const redisReply *stream =
-      reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 ? reply->element[0] : NULL;
-  const redisReply *entries = stream != NULL && stream->elements == 2 ? stream->element[1] : NULL;
-  if (entries != NULL && entries->type == REDIS_REPLY_ARRAY && entries->elements > 0 &&
+static void on_oldest(void *ms, const struct reply *reply) {
+  const struct reply *stream =
+      reply->type == REPLY_ARRAY && reply->elements > 0 ? reply->element[0] : NULL;
+  const struct reply *entries = stream != NULL && stream->elements == 2 ? stream->element[1] : NULL;
+  if (entries != NULL && entries->type == REPLY_ARRAY && entries->elements > 0 &&
       entries->element[0]->elements > 0 && entries->element[0]->element[0]->str != NULL)
     *(int64_t *)ms = strtoll(entries->element[0]->element[0]->str, NULL, 10);
 }

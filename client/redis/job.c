@@ -39,15 +39,15 @@ struct job_scan {
 };
 
 /* Turns the keys into job ids. */
-static void on_scan(void *context, const redisReply *reply) {
+static void on_scan(void *context, const struct reply *reply) {
   struct job_scan *self = context;
   const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1;
   self->cursor[0] = '\0';
-  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+  if (reply->type != REPLY_ARRAY || reply->elements != 2)
     return;
   (void)snprintf(self->cursor, sizeof self->cursor, "%s", reply_text(reply->element[0]));
-  const redisReply *keys = reply->element[1];
-  for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++) {
+  const struct reply *keys = reply->element[1];
+  for (size_t i = 0; keys->type == REPLY_ARRAY && i < keys->elements; i++) {
     const char *key = reply_text(keys->element[i]);
     const size_t length = strlen(key);
     if (length > around)
@@ -200,10 +200,10 @@ struct list_reader {
   bool is_over;
 };
 
-static void on_page(void *context, const redisReply *reply) {
+static void on_page(void *context, const struct reply *reply) {
   struct list_reader *self = context;
   const bool is_truncated = pipeline_is_truncated(self->redis);
-  const size_t count = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+  const size_t count = reply->type == REPLY_ARRAY ? reply->elements : 0;
   if (is_truncated && self->size > 1) {
     self->size = self->size / 4 > 0 ? self->size / 4 : 1;
     return;

@@ -62,14 +62,14 @@ static struct pending_command *dequeue_all(struct pipeline *self) {
   return first;
 }
 
-static void complete(struct pending_command *command, const redisReply *reply) {
+static void complete(struct pending_command *command, const struct reply *reply) {
   if (command->handler != NULL)
     command->handler(command->owner, reply);
   free(command->text);
   free(command);
 }
 
-static void complete_first(struct pipeline *self, const redisReply *reply) {
+static void complete_first(struct pipeline *self, const struct reply *reply) {
   struct pending_command *command = self->first;
   self->first = command->next;
   if (self->unsent == &command->next)
@@ -105,7 +105,7 @@ static void discard_all(struct pipeline *self) {
 
 /* --- the connection --------------------------------------------------------------------------- */
 
-static void on_ready(void *owner, const redisReply *value) {
+static void on_ready(void *owner, const struct reply *value) {
   (void)value;
   send_pending(owner);
 }
@@ -121,10 +121,10 @@ static void on_greeted(void *owner) {
 }
 
 /* After redis_connection_recover the connection is lost, and on_disconnected follows. */
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct pipeline *self = owner;
   redis_connection_mark_healthy(self->connection);
-  if (reply->type == REDIS_REPLY_ERROR && redis_connection_recover(self->connection, reply->str))
+  if (reply->type == REPLY_ERROR && redis_connection_recover(self->connection, reply->str))
     return;
   if (self->unsent != &self->first)
     complete_first(self, reply);
@@ -252,11 +252,11 @@ struct pending_call {
   enum pipeline_answer answer; /* PIPELINE_NO_ANSWER: not yet */
 };
 
-static void on_call_reply(void *context, const redisReply *reply) {
+static void on_call_reply(void *context, const struct reply *reply) {
   struct pending_call *self = context;
   if (reply == NULL) {
     self->answer = PIPELINE_LOST;
-  } else if (reply->type == REDIS_REPLY_ERROR) {
+  } else if (reply->type == REPLY_ERROR) {
     (void)error_set(self->error, "%s", reply->str);
     self->answer = PIPELINE_REFUSED;
   } else {
@@ -327,34 +327,34 @@ int pipeline_next_page(struct pipeline_pages *self, const char *const *words,
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static bool is_text(const redisReply *reply) {
-  return reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
+static bool is_text(const struct reply *reply) {
+  return reply->type == REPLY_STRING || reply->type == REPLY_STATUS;
 }
 
-const char *reply_text(const redisReply *reply) {
+const char *reply_text(const struct reply *reply) {
   return is_text(reply) ? reply->str : "";
 }
 
-static char *copy_text(const redisReply *reply) {
+static char *copy_text(const struct reply *reply) {
   return is_text(reply) ? memory_copy(reply->str, reply->len) : NULL;
 }
 
-void reply_to_number(void *number, const redisReply *reply) {
-  *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+void reply_to_number(void *number, const struct reply *reply) {
+  *(int64_t *)number = reply->type == REPLY_INTEGER ? reply->integer : -1;
 }
 
-void reply_to_text(void *text, const redisReply *reply) {
+void reply_to_text(void *text, const struct reply *reply) {
   *(char **)text = copy_text(reply);
 }
 
-void reply_to_nothing(void *nothing, const redisReply *reply) {
+void reply_to_nothing(void *nothing, const struct reply *reply) {
   (void)nothing;
   (void)reply;
 }
 
-void reply_to_texts(void *texts, const redisReply *reply) {
+void reply_to_texts(void *texts, const struct reply *reply) {
   *(struct texts *)texts = (struct texts){0};
-  for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++)
+  for (size_t i = 0; reply->type == REPLY_ARRAY && i < reply->elements; i++)
     if (is_text(reply->element[i]))
       texts_add(texts, copy_text(reply->element[i]));
 }

@@ -2,10 +2,10 @@
 #define CLIENT_REDIS_PIPELINE_H
 
 #include <event2/event.h>
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/frontends/redis/connection/reply_parser.h"
 #include "agent/frontends/redis/connection/url.h"
 #include "base/error.h"
 
@@ -30,7 +30,7 @@ struct pipeline;
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Called from the loop. The reply is NULL if the connection was lost before the reply arrived. */
-typedef void reply_handler(void *owner, const redisReply *reply);
+typedef void reply_handler(void *owner, const struct reply *reply);
 
 /* Connects in the background. The URL must outlive it. CLIENT LIST shows the name. */
 struct pipeline *pipeline_new(struct event_base *base, const struct redis_url *url,
@@ -103,13 +103,13 @@ struct texts {
 
 /* Handlers. The owner is an int64_t (-1: the reply is no integer), a char * that the caller frees
    (NULL: it is no string), a struct texts, or unused. */
-void reply_to_number(void *number, const redisReply *reply);
-void reply_to_text(void *text, const redisReply *reply);
-void reply_to_texts(void *texts, const redisReply *reply);
-void reply_to_nothing(void *nothing, const redisReply *reply);
+void reply_to_number(void *number, const struct reply *reply);
+void reply_to_text(void *text, const struct reply *reply);
+void reply_to_texts(void *texts, const struct reply *reply);
+void reply_to_nothing(void *nothing, const struct reply *reply);
 
 /* Returns the string of a reply, or "" if it has none. */
-const char *reply_text(const redisReply *reply);
+const char *reply_text(const struct reply *reply);
 
 /* Takes over an allocated text. */
 void texts_add(struct texts *self, char *text);

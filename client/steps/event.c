@@ -35,10 +35,9 @@ void entry_before(char out[ENTRY_ID_SIZE], const char *entry) {
   (void)snprintf(out, ENTRY_ID_SIZE, "%" PRIu64 "-%" PRIu64, ms, number);
 }
 
-const char *event_entry_id(const redisReply *entry) {
-  return entry->type == REDIS_REPLY_ARRAY && entry->elements == 2 &&
-                 entry->element[0]->type == REDIS_REPLY_STRING &&
-                 entry->element[0]->len < ENTRY_ID_SIZE
+const char *event_entry_id(const struct reply *entry) {
+  return entry->type == REPLY_ARRAY && entry->elements == 2 &&
+                 entry->element[0]->type == REPLY_STRING && entry->element[0]->len < ENTRY_ID_SIZE
              ? entry->element[0]->str
              : "";
 }
@@ -147,11 +146,11 @@ static bool parse(struct event_view *self, struct buffer *space) {
   return has_kind && self->step_id != NULL && self->line != NULL;
 }
 
-bool event_read(struct event_view *self, const redisReply *entry, struct buffer *space) {
+bool event_read(struct event_view *self, const struct reply *entry, struct buffer *space) {
   const char *id = event_entry_id(entry);
-  const redisReply *fields = id[0] != '\0' ? entry->element[1] : NULL;
-  if (fields == NULL || fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
-      fields->element[1]->type != REDIS_REPLY_STRING)
+  const struct reply *fields = id[0] != '\0' ? entry->element[1] : NULL;
+  if (fields == NULL || fields->type != REPLY_ARRAY || fields->elements < 2 ||
+      fields->element[1]->type != REPLY_STRING)
     return false;
   *self = (struct event_view){
       .entry = id, .json = fields->element[1]->str, .length = fields->element[1]->len};

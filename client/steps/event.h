@@ -1,11 +1,11 @@
 #ifndef CLIENT_STEPS_EVENT_H
 #define CLIENT_STEPS_EVENT_H
 
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/frontends/redis/connection/reply_parser.h"
 #include "base/buffer.h"
 #include "wire/step_report.h"
 
@@ -34,10 +34,10 @@ struct event_view {
 
 /* Reads an entry of XREAD or XREVRANGE. `space` holds the line if it has escapes, until the next
    call. Returns false if the entry is no StepEvent: anyone may write to the stream. */
-bool event_read(struct event_view *self, const redisReply *entry, struct buffer *space);
+bool event_read(struct event_view *self, const struct reply *entry, struct buffer *space);
 
 /* Returns the id of an entry, or "" if the reply is none. */
-const char *event_entry_id(const redisReply *entry);
+const char *event_entry_id(const struct reply *entry);
 
 /* Whether the event belongs to this step. Case does not matter: servers write GUIDs in both. */
 bool event_is_of(const struct event_view *self, const char *step_id);

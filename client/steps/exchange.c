@@ -203,9 +203,9 @@ static int wait_for_end(struct exchange *self) {
 
 /* --- before the first step -------------------------------------------------------------------- */
 
-static void on_right(void *owner, const redisReply *reply) {
+static void on_right(void *owner, const struct reply *reply) {
   struct exchange *self = owner;
-  if (reply != NULL && reply->type == REDIS_REPLY_ERROR && self->failure == NULL)
+  if (reply != NULL && reply->type == REPLY_ERROR && self->failure == NULL)
     self->failure = memory_copy(reply->str, reply->len);
 }
 

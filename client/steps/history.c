@@ -28,7 +28,7 @@ struct backward_scan {
   struct buffer space;
 };
 
-static void on_page(void *context, const redisReply *reply) {
+static void on_page(void *context, const struct reply *reply) {
   struct backward_scan *self = context;
   struct event_view view;
   if (pipeline_is_truncated(self->redis)) {
@@ -36,7 +36,7 @@ static void on_page(void *context, const redisReply *reply) {
     self->count = self->count / 4 > 0 ? self->count / 4 : 1;
     return;
   }
-  const size_t elements = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+  const size_t elements = reply->type == REPLY_ARRAY ? reply->elements : 0;
   const char *last = elements > 0 ? event_entry_id(reply->element[elements - 1]) : "";
   if (elements < self->count || last[0] == '\0' || strcmp(last, "0-0") == 0)
     self->state = SCAN_ENDED;
@@ -152,11 +152,11 @@ static bool visit_event(void *owner, const struct event_view *view) {
 
 /* --- which step ------------------------------------------------------------------------------- */
 
-static void on_newest(void *context, const redisReply *reply) {
+static void on_newest(void *context, const struct reply *reply) {
   struct history *self = context;
   struct event_view view;
   struct buffer space = {0};
-  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 ||
+  if (reply->type != REPLY_ARRAY || reply->elements != 1 ||
       event_entry_id(reply->element[0])[0] == '\0')
     return;
   (void)snprintf(self->newest, ENTRY_ID_SIZE, "%s", event_entry_id(reply->element[0]));

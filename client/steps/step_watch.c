@@ -28,7 +28,7 @@
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void on_reply(void *owner, const redisReply *reply);
+static void on_reply(void *owner, const struct reply *reply);
 
 static void start_read(struct step_watch *self) {
   char count[16];
@@ -41,18 +41,17 @@ static void start_read(struct step_watch *self) {
 }
 
 /* Returns NULL if the reply to XREAD has no entries. */
-static const redisReply *find_entries(const redisReply *reply) {
-  const redisReply *streams =
-      reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 ? reply->element[0] : NULL;
-  const redisReply *entries =
-      streams != NULL && streams->type == REDIS_REPLY_ARRAY && streams->elements == 2
+static const struct reply *find_entries(const struct reply *reply) {
+  const struct reply *streams =
+      reply->type == REPLY_ARRAY && reply->elements > 0 ? reply->element[0] : NULL;
+  const struct reply *entries =
+      streams != NULL && streams->type == REPLY_ARRAY && streams->elements == 2
           ? streams->element[1]
           : NULL;
-  return entries != NULL && entries->type == REDIS_REPLY_ARRAY && entries->elements > 0 ? entries
-                                                                                        : NULL;
+  return entries != NULL && entries->type == REPLY_ARRAY && entries->elements > 0 ? entries : NULL;
 }
 
-static void deliver(struct step_watch *self, const redisReply *entries) {
+static void deliver(struct step_watch *self, const struct reply *entries) {
   struct event_view view;
   const char *last = event_entry_id(entries->element[entries->elements - 1]);
   if (last[0] != '\0')
@@ -64,17 +63,17 @@ static void deliver(struct step_watch *self, const redisReply *entries) {
       self->handler->event(self->owner, &view);
 }
 
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct step_watch *self = owner;
   const bool is_truncated = reply != NULL && pipeline_is_truncated(self->reader);
-  const redisReply *entries = NULL;
+  const struct reply *entries = NULL;
   const char *failure = NULL;
   self->is_reading = false;
   if (is_truncated && self->count == 1)
     failure = "an event is larger than this program reads";
   else if (is_truncated)
     self->count = self->count / 4 > 0 ? self->count / 4 : 1;
-  else if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
+  else if (reply != NULL && reply->type == REPLY_ERROR)
     failure = reply->str;
   else if (reply != NULL)
     entries = find_entries(reply);

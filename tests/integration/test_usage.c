@@ -34,8 +34,7 @@ TEST(help_prints_only_to_standard_output) {
 }
 
 TEST(version_names_the_libraries) {
-  static const char *const names[] = {"hiredis 1.", "libevent 2.1.", "cJSON 1.7.", "PCRE2 10.",
-                                      "mbedTLS 3.6."};
+  static const char *const names[] = {"libevent 2.1.", "cJSON 1.7.", "PCRE2 10.", "mbedTLS 3.6."};
   struct agent_process *agent = run((const char *const[]){"--version", NULL}, NULL, 0);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcasestr(agent_process_output(agent), names[i]) == NULL)

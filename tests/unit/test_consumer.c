@@ -54,7 +54,7 @@ static void on_nothing(void *owner) {
   came(owner, "nothing");
 }
 
-static void on_page(void *owner, size_t length, const redisReply *steps) {
+static void on_page(void *owner, size_t length, const struct reply *steps) {
   char word[64];
   int end = snprintf(word, sizeof word, "page:%zu", length);
   for (size_t i = steps->elements; i-- > 0;)

@@ -589,11 +589,11 @@ struct asker {
 
 static void ask(struct asker *self);
 
-static void on_answer(void *owner, const redisReply *reply, bool whole) {
+static void on_answer(void *owner, const struct reply *reply, bool whole) {
   struct asker *self = owner;
   self->answers++;
   self->cut += !whole;
-  strncat(strncat(self->text, reply->type == REDIS_REPLY_NIL ? "nil" : reply->str, 64), " ", 2);
+  strncat(strncat(self->text, reply->type == REPLY_NIL ? "nil" : reply->str, 64), " ", 2);
   if (self->put != NULL) {
     delivery_owner_put(self->owner, self->put);
     delivery_owner_flush(self->owner);

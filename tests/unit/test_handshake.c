@@ -38,7 +38,7 @@ struct trial {
   char error[256];
 };
 
-static void on_ready(void *owner, const redisReply *value) {
+static void on_ready(void *owner, const struct reply *value) {
   (void)value;
   recorder_add(&((struct trial *)owner)->recorder, "ready");
 }

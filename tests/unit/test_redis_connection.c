@@ -35,12 +35,12 @@ static void on_connected(void *owner) {
   recorder_add(&((struct owner *)owner)->recorder, "connected");
 }
 
-static void on_ready(void *owner, const redisReply *value) {
+static void on_ready(void *owner, const struct reply *value) {
   (void)value;
   recorder_add(&((struct owner *)owner)->recorder, "ready");
 }
 
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct owner *self = owner;
   recorder_add(&self->recorder, reply->str);
   if (self->drop_at != NULL && strcmp(reply->str, self->drop_at) == 0)

@@ -81,43 +81,44 @@ static void record(struct trial *trial, const char *text) {
   strcat(trial->transcript, text);
 }
 
-static void show(struct trial *trial, const redisReply *reply) {
+static void show(struct trial *trial, const struct reply *reply) {
   char text[64];
   if (reply == NULL) {
     record(trial, "null ");
     return;
   }
-  if (reply->type == REDIS_REPLY_ARRAY) {
+  if (reply->type == REPLY_ARRAY) {
     record(trial, "[");
     for (size_t i = 0; i < reply->elements; i++)
       show(trial, reply->element[i]);
     record(trial, "]");
     return;
   }
-  if (reply->type == REDIS_REPLY_INTEGER)
+  if (reply->type == REPLY_INTEGER)
     (void)snprintf(text, sizeof text, ":%lld", reply->integer);
-  else if (reply->type == REDIS_REPLY_NIL)
+  else if (reply->type == REPLY_NIL)
     (void)snprintf(text, sizeof text, "nil");
   else if (reply->len > 32)
     (void)snprintf(text, sizeof text, "<%zu bytes>", reply->len);
   else
-    (void)snprintf(text, sizeof text, "%s%s", reply->type == REDIS_REPLY_ERROR ? "-" : "",
-                   reply->str);
+    (void)snprintf(text, sizeof text, "%s%s", reply->type == REPLY_ERROR ? "-" : "", reply->str);
   record(trial, text);
   record(trial, " ");
 }
 
-static void take_all(struct trial *trial) {
-  redisReply *reply;
+/* Parses these bytes, or up to a protocol error. */
+static void take(struct trial *trial, const char *at, size_t length) {
+  const struct reply *reply;
   enum reply_parser_result what;
-  while ((what = reply_parser_next(&trial->parser, &reply)) != REPLY_PARSER_MORE) {
+  const char *end = at + length;
+  while ((what = reply_parser_next(&trial->parser, &at, end, &reply)) != REPLY_PARSER_MORE) {
     if (what == REPLY_PARSER_BROKEN) {
       assert_null(reply);
       trial->broken++;
       return;
     }
     if (what == REPLY_PARSER_TRUNCATED) {
-      assert_int_equal(reply->type, REDIS_REPLY_STRING);
+      assert_int_equal(reply->type, REPLY_STRING);
       assert_true(reply->len <= REPLY_PARSER_BEGINNING);
       char *text = long_string(REPLY_PARSER_BEGINNING);
       assert_memory_equal(reply->str, text, reply->len);
@@ -125,17 +126,16 @@ static void take_all(struct trial *trial) {
       record(trial, "too large: ");
     }
     show(trial, reply);
-    reply_parser_free(&trial->parser, reply);
   }
   assert_null(reply);
+  assert_ptr_equal(at, end);
 }
 
 static void feed(struct trial *trial, size_t piece) {
   trial->transcript[0] = '\0';
   for (size_t at = 0; at < trial->length; at += piece) {
     size_t left = trial->length - at;
-    reply_parser_feed(&trial->parser, trial->bytes + at, left < piece ? left : piece);
-    take_all(trial);
+    take(trial, trial->bytes + at, left < piece ? left : piece);
   }
 }
 
@@ -233,7 +233,6 @@ static bool add_item(struct trial *trial, unsigned *seed, int depth, char *expec
   }
 }
 
-/* The scanner and hiredis agree on where each item ends. */
 TRIAL_TEST(random_replies_are_parsed_from_pieces_of_any_size) {
   reply_parser_release(&trial->parser);
   reply_parser_init(&trial->parser, least);
@@ -264,14 +263,12 @@ TRIAL_TEST(a_protocol_error_is_final) {
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     trial->transcript[0] = '\0';
     trial->broken = 0;
-    reply_parser_feed(&trial->parser, "+good\r\n", 7);
-    take_all(trial);
-    reply_parser_feed(&trial->parser, texts[i], strlen(texts[i]));
-    take_all(trial);
+    take(trial, "+good\r\n", 7);
+    take(trial, texts[i], strlen(texts[i]));
     assert_string_equal(trial->transcript, "good ");
     assert_int_equal(trial->broken, 1);
-    assert_true(strlen(reply_parser_error(&trial->parser)) > 0);
-    take_all(trial);
+    assert_true(strlen(trial->parser.error) > 0);
+    take(trial, "+good\r\n", 7);
     assert_int_equal(trial->broken, 2);
     reply_parser_release(&trial->parser);
     reply_parser_init(&trial->parser, largest);
@@ -288,7 +285,7 @@ static void is_refused(struct trial *trial, const char *transcript, const char *
     feed(trial, pieces[i]);
     assert_string_equal(trial->transcript, transcript);
     assert_true(trial->broken > 0);
-    assert_non_null(strstr(reply_parser_error(&trial->parser), why));
+    assert_non_null(strstr(trial->parser.error, why));
   }
 }
 
@@ -300,7 +297,6 @@ TRIAL_TEST(the_nesting_of_a_reply_is_limited) {
   is_refused(trial, "one ", "nested deeper");
 }
 
-/* hiredis frees a reply by recursion: whole, in part, and with the parser. */
 TRIAL_TEST(a_deeply_nested_reply_is_rejected_and_freed) {
   enum { DEPTH = 260000 };
   char *bytes = malloc((size_t)4 * DEPTH);
@@ -312,8 +308,7 @@ TRIAL_TEST(a_deeply_nested_reply_is_rejected_and_freed) {
   for (int whole = 0; whole < 2; whole++) {
     if (whole)
       add_text(trial, ":1\r\n");
-    reply_parser_feed(&trial->parser, trial->bytes, trial->length);
-    take_all(trial);
+    take(trial, trial->bytes, trial->length);
     assert_int_equal(trial->broken, 1 + whole);
     reply_parser_release(&trial->parser);
     reply_parser_init(&trial->parser, largest);
@@ -323,8 +318,7 @@ TRIAL_TEST(a_deeply_nested_reply_is_rejected_and_freed) {
 TRIAL_TEST(the_number_of_items_of_a_reply_is_limited) {
   static_assert(REPLY_PARSER_ITEMS_MAX == 16384, "as below, with the reply itself");
   add_text(trial, "+one\r\n*8192\r\n*8191\r\n");
-  reply_parser_feed(&trial->parser, trial->bytes, trial->length);
-  take_all(trial);
+  take(trial, trial->bytes, trial->length);
   assert_int_equal(trial->broken, 0);
   trial->length = 0;
   add_text(trial, "+one\r\n*8192\r\n*8192\r\n");

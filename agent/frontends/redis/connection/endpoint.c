@@ -113,12 +113,11 @@ static bool send_password(struct endpoint *self) {
   return send_command(self, words, 2) && send_query(self);
 }
 
-static void use_master(struct endpoint *self, const redisReply *reply) {
+static void use_master(struct endpoint *self, const struct reply *reply) {
   unsigned number;
-  const redisReply *host = reply->elements == 2 ? reply->element[0] : NULL;
-  const redisReply *port = reply->elements == 2 ? reply->element[1] : NULL;
-  if (host == NULL || host->type != REDIS_REPLY_STRING || host->len == 0 ||
-      port->type != REDIS_REPLY_STRING ||
+  const struct reply *host = reply->elements == 2 ? reply->element[0] : NULL;
+  const struct reply *port = reply->elements == 2 ? reply->element[1] : NULL;
+  if (host == NULL || host->type != REPLY_STRING || host->len == 0 || port->type != REPLY_STRING ||
       redis_address_parse_port(port->str, port->len, &number) != 0) {
     fail_because(self, "its answer is not an address", CONNECTION_ERROR_NOT_REDIS);
     return;
@@ -129,18 +128,18 @@ static void use_master(struct endpoint *self, const redisReply *reply) {
   dial(self);
 }
 
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct endpoint *self = owner;
   if (self->sentinel.is_truncated) {
     fail_because(self, "its answer is too large", CONNECTION_ERROR_NOT_REDIS);
-  } else if (reply->type == REDIS_REPLY_ERROR) {
+  } else if (reply->type == REPLY_ERROR) {
     bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && self->login == WITHOUT_PASSWORD;
     if (!wants_password || self->url->password == NULL || !send_password(self))
       fail_because(self, error_reply_explain(reply->str, self->url).text,
                    error_reply_code(reply->str));
   } else if (self->login == PASSWORD_SENT) {
     self->login = PASSWORD_ACCEPTED;
-  } else if (reply->type == REDIS_REPLY_ARRAY) {
+  } else if (reply->type == REPLY_ARRAY) {
     use_master(self, reply);
   } else {
     char text[128];

@@ -35,7 +35,7 @@ struct handshake {
   int count;                         /* of these */
   size_t sent;                       /* bytes */
   int answered;                      /* commands */
-  redisReply value;                  /* for ready(); its text is owned */
+  struct reply value;                /* for ready(); its text is owned */
 };
 
 /* The longest reason names a certificate, its issuer and the server. */
@@ -268,7 +268,7 @@ static void send_handshake(struct redis_connection *self) {
     now->sent += redis_socket_write(&self->socket, &rest, 1);
 }
 
-static void leave_handshake(struct redis_connection *self, const redisReply *value) {
+static void leave_handshake(struct redis_connection *self, const struct reply *value) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
   self->socket.parser.discard_values = self->options.discard_values;
@@ -282,7 +282,7 @@ static void leave_handshake(struct redis_connection *self, const redisReply *val
 }
 
 static void end_handshake(struct redis_connection *self) {
-  redisReply value = self->handshake.value;
+  struct reply value = self->handshake.value;
   self->handshake.value.str = NULL;
   release_handshake(&self->handshake);
   (void)evtimer_del(self->timer);
@@ -318,7 +318,7 @@ static void begin_handshake(struct redis_connection *self) {
                          url->master != NULL || url->host_count > 1};
   struct command_word words[LOGIN_COMMANDS][LOGIN_WORDS];
   size_t counts[LOGIN_COMMANDS] = {0};
-  *now = (struct handshake){.length = final_commands->length, .value.type = REDIS_REPLY_NIL};
+  *now = (struct handshake){.length = final_commands->length, .value.type = REPLY_NIL};
   for (size_t i = 0; i < LOGIN_COMMANDS; i++) {
     size_t *count = &counts[now->count];
     if (!wanted[i])
@@ -341,10 +341,9 @@ static void begin_handshake(struct redis_connection *self) {
 }
 
 /* Sentinels name the former master until they have all learned of the new one. */
-static bool is_replica(const redisReply *reply) {
-  return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-         reply->element[0]->type == REDIS_REPLY_STRING &&
-         strcmp(reply->element[0]->str, "master") != 0;
+static bool is_replica(const struct reply *reply) {
+  return reply->type == REPLY_ARRAY && reply->elements > 0 &&
+         reply->element[0]->type == REPLY_STRING && strcmp(reply->element[0]->str, "master") != 0;
 }
 
 /* Names the missing ACL rule. The server does not name the key. The command that it names is
@@ -404,24 +403,23 @@ static void handle_rejection(struct redis_connection *self, const char *name, co
 }
 
 /* `owned` is the index of a command of the owner; it is negative for the login. */
-static void handle_handshake_reply(struct redis_connection *self, const redisReply *reply) {
+static void handle_handshake_reply(struct redis_connection *self, const struct reply *reply) {
   struct handshake *now = &self->handshake;
   int number = now->answered++, owned = number - now->count;
   const char *name = owned < 0 ? now->names[number] : NULL;
   if (name == role && is_replica(reply)) {
     lose_because(self, "it is a replica, not yet the master", CONNECTION_ERROR_REPLICA);
-  } else if (name != NULL && name != role && reply->type != REDIS_REPLY_STATUS &&
-             reply->type != REDIS_REPLY_ERROR) {
+  } else if (name != NULL && name != role && reply->type != REPLY_STATUS &&
+             reply->type != REPLY_ERROR) {
     char why[64];
     (void)snprintf(why, sizeof why, "the answer to %s is none of redis", name);
     lose_because(self, why, CONNECTION_ERROR_NOT_REDIS);
-  } else if (reply->type == REDIS_REPLY_ERROR && !may_be_rejected(self, name, owned, reply->str)) {
+  } else if (reply->type == REPLY_ERROR && !may_be_rejected(self, name, owned, reply->str)) {
     handle_rejection(self, name, reply->str);
   } else {
-    if (owned == self->options.final_commands.value && reply->type == REDIS_REPLY_STRING)
-      now->value = (redisReply){.type = REDIS_REPLY_STRING,
-                                .str = memory_copy(reply->str, reply->len),
-                                .len = reply->len};
+    if (owned == self->options.final_commands.value && reply->type == REPLY_STRING)
+      now->value = (struct reply){
+          .type = REPLY_STRING, .str = memory_copy(reply->str, reply->len), .len = reply->len};
     if (now->answered < now->count + self->options.final_commands.count)
       send_handshake(self);
     else if (now->sent < now->length)
@@ -433,7 +431,7 @@ static void handle_handshake_reply(struct redis_connection *self, const redisRep
 
 /* --- the connection -------------------------------------------------------------------------- */
 
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct redis_connection *self = owner;
   if (self->state == REDIS_CONNECTION_PREPARED)
     lose_because(self, "unexpected reply", CONNECTION_ERROR_NOT_REDIS);

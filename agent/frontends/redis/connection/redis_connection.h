@@ -2,13 +2,13 @@
 #define AGENT_FRONTENDS_REDIS_CONNECTION_REDIS_CONNECTION_H
 
 #include <event2/event.h>
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
 #include "agent/frontends/redis/connection/error_reply.h"
+#include "agent/frontends/redis/connection/reply_parser.h"
 #include "agent/frontends/redis/connection/url.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -59,11 +59,11 @@ struct redis_connection_handler {
   /* The socket is connected and the handshake has begun. */
   void (*connected)(void *owner);
   /* The owner may send. `value` is the reply that handshake_commands.value names, or nil. */
-  void (*ready)(void *owner, const redisReply *value);
+  void (*ready)(void *owner, const struct reply *value);
   /* The handshake has succeeded; with `early`, this may be after ready(). */
   void (*greeted)(void *owner);
   /* One for each command, in order. */
-  void (*reply)(void *owner, const redisReply *reply);
+  void (*reply)(void *owner, const struct reply *reply);
   /* redis_connection_write may write more, after it has written less than all. */
   void (*writable)(void *owner);
   /* A ready connection was lost; it reconnects. Redis may or may not have executed the commands

@@ -4,8 +4,6 @@
  */
 #include "agent/frontends/redis/connection/redis_socket.h"
 
-#include <stdio.h>
-
 #include "base/loop.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
@@ -44,26 +42,27 @@ struct connection_error redis_socket_timeout(const struct redis_socket *self) {
 }
 
 static void parse(struct redis_socket *self, const char *bytes, size_t length) {
+  const char *at = bytes, *end = bytes + length;
   bool progress = (self->without_reply += length) >= REDIS_SOCKET_PROGRESS_BYTES;
-  reply_parser_feed(&self->parser, bytes, length);
+  self->is_parsing = true;
   while (self->transport != NULL) {
-    redisReply *reply;
-    enum reply_parser_result result = reply_parser_next(&self->parser, &reply);
+    const struct reply *reply;
+    enum reply_parser_result result = reply_parser_next(&self->parser, &at, end, &reply);
     if (result == REPLY_PARSER_MORE && progress)
       restart_timeout(self);
     if (result == REPLY_PARSER_MORE)
-      return;
+      break;
     progress = true;
-    if (result == REPLY_PARSER_BROKEN) {
-      char why[160]; /* a copy: closing the socket releases the parser */
-      (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->parser));
-      self->handler->lost(self->owner, (struct connection_error){why, CONNECTION_ERROR_NOT_REDIS});
-      return;
-    }
     self->is_truncated = result == REPLY_PARSER_TRUNCATED;
-    self->handler->reply(self->owner, reply);
-    reply_parser_free(&self->parser, reply);
+    if (result == REPLY_PARSER_BROKEN)
+      self->handler->lost(
+          self->owner, (struct connection_error){self->parser.error, CONNECTION_ERROR_NOT_REDIS});
+    else
+      self->handler->reply(self->owner, reply);
   }
+  self->is_parsing = false;
+  if (self->transport == NULL)
+    reply_parser_release(&self->parser);
 }
 
 static void report_loss(struct redis_socket *self, ssize_t result) {
@@ -160,7 +159,8 @@ void redis_socket_close(struct redis_socket *self) {
   event_free(self->readable);
   event_free(self->writable);
   event_free(self->timer);
-  reply_parser_release(&self->parser);
+  if (!self->is_parsing) /* else the callback may still use the reply */
+    reply_parser_release(&self->parser);
   self->transport->type->free(self->transport);
   self->transport = NULL;
 }

@@ -2,7 +2,6 @@
 #define AGENT_FRONTENDS_REDIS_CONNECTION_REDIS_SOCKET_H
 
 #include <event2/event.h>
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/uio.h>
@@ -17,7 +16,7 @@
  */
 struct redis_socket_handler {
   /* One for each command, in order. */
-  void (*reply)(void *owner, const redisReply *reply);
+  void (*reply)(void *owner, const struct reply *reply);
   /* redis_socket_write may write more, after it has written less than all. May be NULL. */
   void (*writable)(void *owner);
   /* Nothing more arrives. The owner closes the socket, which ends the life of `why`. */
@@ -39,6 +38,7 @@ struct redis_socket {
   /* Inside reply(): a string was longer than largest_string, so the reply is only the beginning of
      that string. */
   bool is_truncated;
+  bool is_parsing; /* inside reply(), whose reply lies in the parser */
   struct event *readable;
   struct event *writable;
   struct event *timer; /* of the reply timeout; reports the loss if the socket is broken */

@@ -1,109 +1,180 @@
 /*
- * hiredis keeps every byte of a reply until the reply is whole, without a bound, so each byte is
- * scanned before hiredis gets it. At the length of a string that is too large, the parser continues
- * with a new reader, which gets a shorter string instead; the old one is freed with its part of the
- * reply.
+ * A reply is built while it arrives: each line is parsed when it is whole, and the bytes of a
+ * string are copied once, to their place in the arena. A truncated reply is followed to its end in
+ * the same way, but its items are not made.
  */
 #include "agent/frontends/redis/connection/reply_parser.h"
 
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/swar.h"
 
-/* The buffer is freed after a larger reply; the replies to a batch are smaller. */
+/* The arena is released after a larger reply; the replies to a batch are smaller. */
 #define LARGE_REPLY ((size_t)64 * 1024)
 
-/* The number of an item that has none: "$-1", or text that hiredis rejects. */
-#define NO_NUMBER UINT64_MAX
+static void fail(struct reply_parser *self, const char *why) {
+  (void)snprintf(self->error, sizeof self->error, "%s", why);
+}
 
-/* --- the scanner --- */
-
-static void end_item(struct reply_scanner *self) {
-  while (self->depth > 0 && --self->left[self->depth - 1] == 0)
+/* Ends an item, and the arrays of which it is the last one. */
+static void end_item(struct reply_parser *self) {
+  while (self->depth > 0 && --self->open[self->depth - 1].left == 0)
     self->depth--;
   if (self->depth == 0)
-    self->items = 0;
-  self->state = SCAN_TYPE;
+    self->result = self->is_truncated ? REPLY_PARSER_TRUNCATED : REPLY_PARSER_REPLY;
 }
 
-/* hiredis rejects and names bytes that are no type. */
-static void begin_item(struct reply_scanner *self, char type) {
-  if (self->items == 0)
-    self->items = 1;
-  self->type = type;
-  self->number = 0;
-  self->at_return = false;
-  self->state = type == '$' || type == '*' ? SCAN_NUMBER : SCAN_LINE;
-  switch (type) { /* faster than memchr(3) */
-  case ',':
-  case '_':
-  case '#':
-  case '=':
-  case '(':
-  case '%':
-  case '~':
-  case '>':
-    self->refusal = "a reply of RESP3, which was not asked for";
-  }
-}
-
-static void open_array(struct reply_scanner *self) {
-  if (self->number > REPLY_PARSER_ITEMS_MAX - self->items) {
-    self->refusal = "a reply with more items than were asked for";
-  } else if (self->number == 0) {
-    end_item(self);
-  } else if (self->depth == REPLY_PARSER_DEPTH_MAX) {
-    self->refusal = "a reply that is nested deeper than any that is asked for";
+/* Makes the next item and puts it into its array. Returns NULL if the reply is truncated. */
+static struct reply *add_item(struct reply_parser *self, enum reply_type type) {
+  if (self->is_truncated)
+    return NULL;
+  struct reply *item = arena_allocate(&self->arena, sizeof *item);
+  *item = (struct reply){.type = type};
+  if (self->depth == 0) {
+    self->reply = item;
   } else {
-    self->items += self->number;
-    self->left[self->depth++] = self->number;
-    self->state = SCAN_TYPE;
+    const struct reply *array = self->open[self->depth - 1].array;
+    array->element[array->elements - self->open[self->depth - 1].left] = item;
   }
+  return item;
 }
 
-static void end_number(struct reply_scanner *self) {
-  if (self->number == NO_NUMBER) {
+/* Gives a reply memory for a text of this length. */
+static void reserve_text(struct reply_parser *self, struct reply *item, size_t length) {
+  item->str = arena_allocate(&self->arena, length + 1);
+  item->str[length] = '\0';
+  item->len = length;
+}
+
+/* Returns true if a string of this length fits into the reply. */
+static bool fits(const struct reply_parser *self, size_t length) {
+  if (self->size <= REPLY_PARSER_BEGINNING && length <= REPLY_PARSER_BEGINNING)
+    return true;
+  const size_t largest = self->largest_string();
+  const size_t most =
+      largest < SIZE_MAX - REPLY_PARSER_REST_MAX ? largest + REPLY_PARSER_REST_MAX : SIZE_MAX;
+  return length <= largest && self->size <= most && length <= most - self->size;
+}
+
+/* Replaces the reply by the beginning of a string of this length. */
+static void truncate_reply(struct reply_parser *self, size_t length) {
+  size_t beginning = length < REPLY_PARSER_BEGINNING ? length : REPLY_PARSER_BEGINNING;
+  arena_release(&self->arena);
+  self->reply = arena_allocate(&self->arena, sizeof *self->reply);
+  *self->reply = (struct reply){.type = REPLY_STRING};
+  reserve_text(self, self->reply, beginning);
+  self->string = self->reply->str;
+  self->copied = beginning;
+  self->is_truncated = true;
+}
+
+static void begin_string(struct reply_parser *self, size_t length) {
+  self->left = length + 2;
+  self->copied = 0;
+  if (!self->is_truncated && !fits(self, length))
+    truncate_reply(self, length);
+  if (self->is_truncated || (self->discard_values && self->depth == 1))
+    return;
+  struct reply *item = add_item(self, REPLY_STRING);
+  reserve_text(self, item, length);
+  self->string = item->str;
+  self->copied = length;
+}
+
+static void begin_array(struct reply_parser *self, size_t elements) {
+  if (elements > REPLY_PARSER_ITEMS_MAX - self->items) {
+    fail(self, "a reply with more items than were asked for");
+    return;
+  }
+  if (elements > 0 && self->depth == REPLY_PARSER_DEPTH_MAX) {
+    fail(self, "a reply that is nested deeper than any that is asked for");
+    return;
+  }
+  struct reply *array = add_item(self, REPLY_ARRAY);
+  if (array != NULL && elements > 0) {
+    const size_t size = elements * sizeof(struct reply *);
+    array->element = memset(arena_allocate(&self->arena, size), 0, size);
+    array->elements = elements;
+  }
+  if (elements == 0) {
     end_item(self);
-  } else if (self->type == '$') {
-    self->number += 2;
-    self->state = SCAN_STRING;
+    return;
+  }
+  self->items += elements;
+  self->open[self->depth].array = array;
+  self->open[self->depth++].left = elements;
+}
+
+static void add_text(struct reply_parser *self, enum reply_type type, const char *text,
+                     size_t length) {
+  bool is_discarded = self->discard_values && type == REPLY_STATUS && self->depth == 0;
+  struct reply *item = add_item(self, type);
+  if (item != NULL) {
+    reserve_text(self, item, is_discarded ? 0 : length);
+    (void)swar_copy(item->str, text, item->len);
+  }
+  end_item(self);
+}
+
+/* Returns false unless the text is a number as Redis writes it. */
+static bool parse_number(const char *text, size_t length, long long *number) {
+  bool is_negative = length > 0 && text[0] == '-';
+  size_t digits = length - is_negative;
+  uint64_t value = 0;
+  if (digits == 0 || digits > 19 || (digits > 1 && text[is_negative] == '0'))
+    return false;
+  for (size_t i = is_negative; i < length; i++) {
+    if (text[i] < '0' || text[i] > '9')
+      return false;
+    value = value * 10 + (uint64_t)(text[i] - '0');
+  }
+  *number = is_negative ? -(long long)value : (long long)value;
+  return value <= LLONG_MAX;
+}
+
+/* Parses a line without its line feed. */
+static void parse_line(struct reply_parser *self, const char *line, size_t length) {
+  long long number = 0;
+  const char type = line[0];
+  if (length < 2 || line[length - 1] != '\r') {
+    fail(self, "a line that does not end as lines do");
+  } else if (type == '+' || type == '-') {
+    add_text(self, type == '+' ? REPLY_STATUS : REPLY_ERROR, line + 1, length - 2);
+  } else if (!parse_number(line + 1, length - 2, &number) || (type != ':' && number < -1)) {
+    fail(self, "a number that redis does not write");
+  } else if (type == ':') {
+    struct reply *item = add_item(self, REPLY_INTEGER);
+    if (item != NULL)
+      item->integer = number;
+    end_item(self);
+  } else if (number < 0) {
+    (void)add_item(self, REPLY_NIL);
+    end_item(self);
+  } else if (type == '$') {
+    begin_string(self, (size_t)number);
   } else {
-    open_array(self);
+    begin_array(self, (size_t)number);
   }
 }
 
-/* At a line feed. hiredis takes it for the end of a line only after a carriage return. */
-static void end_line(struct reply_scanner *self) {
-  if (!self->at_return)
-    self->refusal = "a line that does not end as lines do";
-  else if (self->state == SCAN_NUMBER)
-    end_number(self);
+/* Checks the first byte of a line, so that another protocol is noticed without a whole line. */
+static void check_type(struct reply_parser *self, char type) {
+  if (strchr("+-:$*", type) != NULL && type != '\0')
+    return;
+  if (strchr("_#,(=%~>", type) != NULL && type != '\0')
+    fail(self, "a reply of RESP3, which was not asked for");
   else
-    end_item(self);
+    (void)snprintf(self->error, sizeof self->error,
+                   type > ' ' && type <= '~' ? "Protocol error, got \"%c\" as reply type byte"
+                                             : "Protocol error, got \"\\x%02x\" as reply type byte",
+                   (unsigned char)type);
 }
 
-/* Moves to the end of the number's line, or of the bytes. */
-static const char *scan_number(struct reply_scanner *self, const char *at, const char *end) {
-  uint64_t number = self->number;
-  bool at_return = self->at_return;
-  for (; at < end && *at != '\n'; at++) {
-    unsigned char digit = (unsigned char)(*at - '0');
-    if (digit <= 9 && number < NO_NUMBER / 10)
-      number = number * 10 + digit;
-    else if (*at != '\r')
-      number = NO_NUMBER;
-    at_return = *at == '\r';
-  }
-  self->number = number;
-  self->at_return = at_return;
-  return at;
-}
-
-/* Lines are short, so this is faster than memchr(3). */
-static const char *scan_line(struct reply_scanner *self, const char *at, const char *end) {
-  const char *begin = at;
+/* Returns the line feed, or the end. Lines are short, so this is faster than memchr(3). */
+static const char *find_line_end(const char *at, const char *end) {
   uint64_t hits = 0;
   while ((size_t)(end - at) >= SWAR_SIZE && (hits = swar_equal(swar_load(at), '\n')) == 0)
     at += SWAR_SIZE;
@@ -111,284 +182,78 @@ static const char *scan_line(struct reply_scanner *self, const char *at, const c
     at += swar_first(hits);
   while (at < end && *at != '\n')
     at++;
-  if (at > begin)
-    self->at_return = at[-1] == '\r';
   return at;
 }
 
-static const char *scan_string(struct reply_scanner *self, const char *at, const char *end) {
-  size_t length = (size_t)(end - at);
-  if (length < self->number) {
-    self->number -= length;
-    return end;
-  }
-  at += self->number;
-  end_item(self);
-  return at;
-}
-
-/* Scans one item, or the part of it that has arrived; there is at least one byte. Stops between the
-   length of a string and its bytes, and when it rejects the reply. */
-static const char *scan(struct reply_scanner *self, const char *at, const char *end) {
-  if (self->state == SCAN_TYPE)
-    begin_item(self, *at++);
-  if (self->refusal != NULL)
+/* Takes a line, or the part of it that has arrived; there is at least one byte. */
+static const char *take_line(struct reply_parser *self, const char *at, const char *end) {
+  if (self->line.length == 0)
+    check_type(self, *at);
+  if (self->error[0] != '\0')
     return at;
-  if (self->state == SCAN_STRING)
-    return scan_string(self, at, end);
-  at = self->state == SCAN_NUMBER ? scan_number(self, at, end) : scan_line(self, at, end);
-  if (at == end)
-    return at;
-  end_line(self);
-  return at + 1;
-}
-
-/* --- the reader --- */
-
-/* Every status of a parser that discards values. Nobody writes to it, although it cannot be const
-   for hiredis. */
-static const redisReply discarded = {
-    .type = REDIS_REPLY_STATUS, .str = (char *)(uintptr_t) "", .len = 0};
-
-/* A reply that is not an item of another one, with the memory of all its items. */
-struct whole_reply {
-  struct arena arena;
-  redisReply reply;
-};
-
-/* Makes a reply and attaches it to the array whose item it is. */
-static redisReply *create_reply(const redisReadTask *task, int type) {
-  struct reply_parser *self = task->privdata;
-  const redisReadTask *parent = task->parent;
-  redisReply *reply;
-  if (parent == NULL) {
-    struct whole_reply *whole = arena_allocate(&self->arena, sizeof *whole);
-    reply = &whole->reply;
-  } else {
-    reply = arena_allocate(&self->arena, sizeof *reply);
-    ((redisReply *)parent->obj)->element[task->idx] = reply;
+  const char *feed = find_line_end(at, end);
+  size_t length = (size_t)(feed - at);
+  if (feed < end && self->line.length == 0) {
+    parse_line(self, at, length);
+    return feed + 1;
   }
-  *reply = (redisReply){.type = type};
-  return reply;
+  buffer_add(&self->line, at, length);
+  if (self->line.length > REPLY_PARSER_LINE_MAX)
+    fail(self, "a line without an end");
+  if (feed == end || self->error[0] != '\0')
+    return feed;
+  parse_line(self, self->line.bytes, self->line.length);
+  buffer_release(&self->line);
+  return feed + 1;
 }
 
-static void *create_string(const redisReadTask *task, char *text, size_t length) {
-  struct reply_parser *self = task->privdata;
-  bool in_array = task->parent != NULL && task->parent->parent == NULL;
-  if (self->discard_values && ((in_array && task->type == REDIS_REPLY_STRING) ||
-                               (task->parent == NULL && task->type == REDIS_REPLY_STATUS)))
-    return (void *)(uintptr_t)&discarded; /* hiredis only compares an item of an array to NULL */
-  redisReply *reply = create_reply(task, task->type);
-  reply->str = arena_allocate(&self->arena, length + 1);
-  *swar_copy(reply->str, text, length) = '\0';
-  reply->len = length;
-  return reply;
-}
-
-static void *create_array(const redisReadTask *task, size_t elements) {
-  struct reply_parser *self = task->privdata;
-  redisReply *reply = create_reply(task, task->type);
-  reply->elements = elements;
-  const size_t size = elements * sizeof(void *); /* the scanner bounds them */
-  if (size > 0)
-    reply->element = memset(arena_allocate(&self->arena, size), 0, size);
-  return reply;
-}
-
-static void *create_integer(const redisReadTask *task, long long value) {
-  redisReply *reply = create_reply(task, REDIS_REPLY_INTEGER);
-  reply->integer = value;
-  return reply;
-}
-
-static void *create_nil(const redisReadTask *task) {
-  return create_reply(task, REDIS_REPLY_NIL);
-}
-
-/* The arena frees the items. */
-static void free_nothing(void *reply) {
-  (void)reply;
-}
-
-/* The types of RESP3 are missing, because the scanner rejects them. */
-static const redisReplyObjectFunctions functions = {.createString = create_string,
-                                                    .createArray = create_array,
-                                                    .createInteger = create_integer,
-                                                    .createNil = create_nil,
-                                                    .freeObject = free_nothing};
-
-static redisReply *finish_reply(struct reply_parser *self, redisReply *reply) {
-  if (reply == &discarded)
-    return reply;
-  struct whole_reply *whole = (void *)((char *)reply - offsetof(struct whole_reply, reply));
-  whole->arena = self->arena;
-  self->arena = (struct arena){0};
-  return reply;
-}
-
-void reply_parser_free(struct reply_parser *self, redisReply *reply) {
-  if (reply == &discarded)
-    return;
-  struct whole_reply *whole = (void *)((char *)reply - offsetof(struct whole_reply, reply));
-  struct arena arena = whole->arena; /* a copy, because it lies in its own memory */
-  if (self->reader == NULL) {
-    arena_release(&arena);
-  } else {
-    arena_clear(&arena);
-    self->arena = arena;
-  }
-}
-
-/* The manual of hiredis documents `maxelements` for this use. */
-static void renew_reader(struct reply_parser *self) {
-  reply_parser_release(self);
-  self->reader = redisReaderCreateWithFunctions((redisReplyObjectFunctions *)(uintptr_t)&functions);
-  if (self->reader == NULL)
-    memory_exhausted("a buffer");
-  self->reader->privdata = self; /* redisReaderSetPrivdata casts it to int */
-  self->reader->maxelements = REPLY_PARSER_ITEMS_MAX;
-}
-
-static void collect(struct reply_parser *self, const char *bytes, size_t length) {
-  if (redisReaderFeed(self->reader, bytes, length) != REDIS_OK)
-    memory_exhausted("a buffer");
+/* Takes the bytes of a string, or the part of them that has arrived. */
+static const char *take_string(struct reply_parser *self, const char *at, const char *end) {
+  size_t length = (size_t)(end - at) < self->left ? (size_t)(end - at) : self->left;
+  size_t copied = length < self->copied ? length : self->copied;
+  if (copied > 0)
+    self->string = swar_copy(self->string, at, copied);
+  self->copied -= copied;
+  self->left -= length;
+  if (self->left == 0)
+    end_item(self);
+  return at + length;
 }
 
 void reply_parser_init(struct reply_parser *self, size_t (*largest_string)(void)) {
   *self = (struct reply_parser){.largest_string = largest_string};
-  renew_reader(self);
 }
 
 void reply_parser_release(struct reply_parser *self) {
-  if (self->reader != NULL)
-    redisReaderFree(self->reader);
-  self->reader = NULL;
+  buffer_release(&self->line);
   arena_release(&self->arena);
 }
 
-void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t length) {
-  self->input = bytes;
-  self->input_length = length;
+/* Forgets the reply that was returned last. A large one may be followed by none for a whole step,
+   so its memory is not kept. */
+static void begin_reply(struct reply_parser *self) {
+  if (self->size > LARGE_REPLY && !self->keep_memory)
+    arena_release(&self->arena);
+  else
+    arena_clear(&self->arena);
+  self->reply = NULL;
+  self->result = REPLY_PARSER_MORE;
+  self->is_truncated = false;
+  self->size = 0;
+  self->items = 1;
 }
 
-/* --- the scanner in front of the reader --- */
-
-/* Returns the most bytes of a reply that hiredis may get. */
-static size_t largest_reply(const struct reply_parser *self) {
-  size_t largest = self->largest_string();
-  return largest < SIZE_MAX - REPLY_PARSER_REST_MAX ? largest + REPLY_PARSER_REST_MAX : SIZE_MAX;
-}
-
-/* Returns true after the length of a string that is too large by itself or for the rest of the
-   reply, and if lines alone have become too large. */
-static bool is_at_limit(const struct reply_parser *self) {
-  const struct reply_scanner *scanner = &self->scanner;
-  const uint64_t string = scanner->state == SCAN_STRING ? scanner->number : 0;
-  if (scanner->items == 0 ||
-      (self->reply_size <= REPLY_PARSER_BEGINNING && string <= REPLY_PARSER_BEGINNING))
-    return false;
-  const size_t largest = largest_reply(self);
-  if (self->reply_size > largest)
-    return true;
-  return string > 2 && (string - 2 > self->largest_string() || string > largest - self->reply_size);
-}
-
-/* Gives hiredis the input up to the limit, or up to a rejection: hiredis may have replies before
-   that, or find an error itself. */
-static void collect_input(struct reply_parser *self) {
-  const char *at = self->input, *end = at + self->input_length;
-  while (at < end && self->mode == REPLY_PARSER_COLLECTS && self->scanner.refusal == NULL) {
-    const char *item = at;
-    at = scan(&self->scanner, at, end);
-    self->reply_size += (size_t)(at - item);
-    bool in_line = self->scanner.state == SCAN_LINE || self->scanner.state == SCAN_NUMBER;
-    self->line_size = in_line ? self->line_size + (size_t)(at - item) : 0;
-    if (self->scanner.items == 0) {
-      self->had_large_reply |= self->reply_size > LARGE_REPLY;
-      self->reply_size = 0;
-    }
-    if (is_at_limit(self))
-      self->mode = REPLY_PARSER_AT_LIMIT;
+enum reply_parser_result reply_parser_next(struct reply_parser *self, const char **at,
+                                           const char *end, const struct reply **reply) {
+  if (self->result != REPLY_PARSER_MORE || self->items == 0)
+    begin_reply(self);
+  while (*at < end && self->result == REPLY_PARSER_MORE && self->error[0] == '\0') {
+    const char *begin = *at;
+    *at = self->left > 0 ? take_string(self, begin, end) : take_line(self, begin, end);
+    self->size += (size_t)(*at - begin);
+    if (self->result == REPLY_PARSER_MORE && !self->is_truncated && !fits(self, 0))
+      truncate_reply(self, 0);
   }
-  size_t length = (size_t)(at - self->input);
-  collect(self, self->input, length);
-  self->input += length;
-  self->input_length -= length;
-}
-
-static void begin_discarding(struct reply_parser *self) {
-  char head[32];
-  uint64_t string = self->scanner.state == SCAN_STRING ? self->scanner.number - 2 : 0;
-  self->beginning = string < REPLY_PARSER_BEGINNING ? (size_t)string : REPLY_PARSER_BEGINNING;
-  int length = snprintf(head, sizeof head, "$%zu\r\n", self->beginning);
-  renew_reader(self);
-  collect(self, head, (size_t)length);
-  self->mode = REPLY_PARSER_DISCARDS;
-}
-
-static void discard_input(struct reply_parser *self) {
-  const char *at = self->input, *end = at + self->input_length;
-  size_t length = self->input_length < self->beginning ? self->input_length : self->beginning;
-  collect(self, at, length);
-  self->beginning -= length;
-  while (at < end && self->scanner.items > 0 && self->scanner.refusal == NULL)
-    at = scan(&self->scanner, at, end);
-  if (self->scanner.items == 0) {
-    collect(self, "\r\n", 2);
-    self->too_large = true;
-    self->reply_size = 0;
-    self->mode = REPLY_PARSER_COLLECTS;
-  }
-  self->input = at;
-  self->input_length = (size_t)(end - at);
-}
-
-/* hiredis frees a large buffer only when more is fed, which may be a whole step later. The buffer
-   of small replies is kept, because it is needed again at once. */
-static void free_large_buffer(struct reply_parser *self) {
-  if (self->scanner.items > 0 || !self->had_large_reply || self->keep_memory)
-    return;
-  renew_reader(self);
-  self->had_large_reply = false;
-}
-
-enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply **reply) {
-  void *object = NULL;
-  *reply = NULL;
-  while (redisReaderGetReply(self->reader, &object) == REDIS_OK) {
-    if (object != NULL) {
-      bool too_large = self->too_large;
-      self->too_large = false;
-      *reply = finish_reply(self, object);
-      return too_large ? REPLY_PARSER_TRUNCATED : REPLY_PARSER_REPLY;
-    }
-    if (self->scanner.refusal != NULL || self->line_size > REPLY_PARSER_LINE_MAX)
-      return REPLY_PARSER_BROKEN;
-    if (self->mode == REPLY_PARSER_AT_LIMIT)
-      begin_discarding(self);
-    if (self->input_length == 0) {
-      free_large_buffer(self);
-      return REPLY_PARSER_MORE;
-    }
-    if (self->mode == REPLY_PARSER_DISCARDS)
-      discard_input(self);
-    else
-      collect_input(self);
-  }
-  if (self->reader->err == REDIS_ERR_OOM)
-    memory_exhausted("a reply");
-  return REPLY_PARSER_BROKEN;
-}
-
-const char *reply_parser_error(const struct reply_parser *self) {
-  if (self->reader->err != 0)
-    return redisReaderGetError(self->reader);
-  return self->scanner.refusal != NULL ? self->scanner.refusal : "a line without an end";
-}
-
-#define TEXT(number) #number
-#define NUMBER(number) TEXT(number)
-
-const char *reply_parser_library(void) {
-  return "hiredis " NUMBER(HIREDIS_MAJOR) "." NUMBER(HIREDIS_MINOR) "." NUMBER(HIREDIS_PATCH);
+  *reply = self->result != REPLY_PARSER_MORE ? self->reply : NULL;
+  return self->error[0] != '\0' ? REPLY_PARSER_BROKEN : self->result;
 }

@@ -108,7 +108,7 @@ enum expected {
   EXPECTED_KINDS
 };
 
-#define IS(type) (1U << REDIS_REPLY_##type)
+#define IS(type) (1U << REPLY_##type)
 static const unsigned expected_types[EXPECTED_KINDS] = {[EXPECT_QUEUED] = IS(STATUS),
                                                         [EXPECT_EXECUTED] = IS(ARRAY) | IS(NIL),
                                                         [EXPECT_DISCARDED] = IS(STATUS),
@@ -380,7 +380,7 @@ static void drop_connection(struct delivery *self, const char *why) {
 /* Handles a value of `committed`, which was read after a transaction or by an ownership check.
    Redis may have lost data, or another agent may have taken the job, even if the connection was
    never lost. */
-static void on_committed(struct delivery *self, const redisReply *reply) {
+static void on_committed(struct delivery *self, const struct reply *reply) {
   bool was_owner = delivery_is_owner(self);
   bool executed = self->request.executed;
   enum ownership_state state = ownership_update(&self->ownership, executed, reply->str, reply->len);
@@ -415,7 +415,7 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
 
 /* Ignores the replies to a query that left with an ownership transaction if that was not executed:
    the query is sent again. */
-static void on_query_reply(struct delivery *self, const redisReply *reply) {
+static void on_query_reply(struct delivery *self, const struct reply *reply) {
   struct query *query = &self->query;
   if (!delivery_is_owner(self))
     return;
@@ -432,8 +432,8 @@ static void on_query_reply(struct delivery *self, const redisReply *reply) {
   free(answered);
 }
 
-static void keep_rejection(struct delivery_request *self, const redisReply *reply, size_t index) {
-  if (reply == NULL || reply->type != REDIS_REPLY_ERROR || self->rejection[0] != '\0')
+static void keep_rejection(struct delivery_request *self, const struct reply *reply, size_t index) {
+  if (reply == NULL || reply->type != REPLY_ERROR || self->rejection[0] != '\0')
     return;
   (void)snprintf(self->rejection, sizeof self->rejection, "%s", reply->str);
   self->rejected = index;
@@ -452,12 +452,12 @@ static enum expected expected_kind(const struct delivery_request *self) {
    answers "+OK" to everything is not Redis, and its EXEC would be sent again at once. Any reply may
    be an error, and the replies after an error may be of any type. The reply to EXEC is an array
    with the replies of all queued commands; an error among them does not undo the other commands. */
-static bool record_reply(struct delivery_request *self, const redisReply *reply,
+static bool record_reply(struct delivery_request *self, const struct reply *reply,
                          enum expected kind) {
   size_t index = self->replied++;
-  bool is_rejected = reply->type == REDIS_REPLY_ERROR || self->rejection[0] != '\0';
+  bool is_rejected = reply->type == REPLY_ERROR || self->rejection[0] != '\0';
   keep_rejection(self, reply, index);
-  self->executed |= kind == EXPECT_EXECUTED && reply->type == REDIS_REPLY_ARRAY;
+  self->executed |= kind == EXPECT_EXECUTED && reply->type == REPLY_ARRAY;
   for (size_t i = 0; kind == EXPECT_EXECUTED && self->executed && i < reply->elements; i++)
     keep_rejection(self, reply->element[i], i);
   bool was_sent =
@@ -467,7 +467,7 @@ static bool record_reply(struct delivery_request *self, const redisReply *reply,
 }
 
 /* After an error reply, the other replies of the request are awaited, unless none will come. */
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct delivery *self = owner;
   struct delivery_request *request = &self->request;
   enum expected kind = expected_kind(request);
@@ -492,7 +492,7 @@ static void on_connected(void *owner) {
   record(owner, DELIVERY_CONNECTED);
 }
 
-static void on_ready(void *owner, const redisReply *committed) {
+static void on_ready(void *owner, const struct reply *committed) {
   struct delivery *self = owner;
   on_committed(self, committed);
   self->handler->changed(self->owner);

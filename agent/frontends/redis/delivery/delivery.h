@@ -2,9 +2,9 @@
 #define AGENT_FRONTENDS_REDIS_DELIVERY_DELIVERY_H
 
 #include <event2/event.h>
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 
+#include "agent/frontends/redis/connection/reply_parser.h"
 #include "agent/frontends/redis/delivery/send_queue.h"
 #include "agent/frontends/redis/keys.h"
 #include "base/error.h"
@@ -78,7 +78,7 @@ void delivery_flush(struct delivery *self);
    per command, in order, unless the delivery fails; `whole` is false if the reply is only the
    beginning of a string that is longer than payload_limit(). No batch is delivered between the
    execution of the query and its last answer. Only one query may be pending. */
-typedef void query_answer(void *owner, const redisReply *reply, bool whole);
+typedef void query_answer(void *owner, const struct reply *reply, bool whole);
 void delivery_query(struct delivery *self, char *commands, query_answer *answer, void *owner);
 
 /* Announces that the next batches are the last ones: `committed` then expires after

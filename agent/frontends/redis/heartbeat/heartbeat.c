@@ -282,7 +282,7 @@ LOOP_CALLBACK(on_tick, struct heartbeat *self) {
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static void check_committed(struct heartbeat *self, const redisReply *reply) {
+static void check_committed(struct heartbeat *self, const struct reply *reply) {
   if (!self->handler->committed(self->owner, reply->str, reply->len))
     heartbeat_stop(self);
 }
@@ -295,7 +295,7 @@ static void end_round(struct heartbeat *self) {
 
 /* After an outage, `committed` is read before the key is set, because another agent may own the
    job. */
-static void on_ready(void *owner, const redisReply *committed) {
+static void on_ready(void *owner, const struct reply *committed) {
   struct heartbeat *self = owner;
   self->page = 0;
   self->set_due_ms = 0;
@@ -342,8 +342,8 @@ static void handle_control_rejection(struct heartbeat *self, const char *text) {
 
 /* Replies to LINDEX count. The value that BLMOVE returns is ignored, because LINDEX reads it
    again. */
-static void record_message(struct heartbeat *self, const redisReply *reply) {
-  if (reply->type != REDIS_REPLY_STRING)
+static void record_message(struct heartbeat *self, const struct reply *reply) {
+  if (reply->type != REPLY_STRING)
     return;
   struct payload payload = {.bytes = reply->str,
                             .length = reply->len,
@@ -354,26 +354,24 @@ static void record_message(struct heartbeat *self, const redisReply *reply) {
 
 /* Handles the reply to SET, which is nil if the key does not exist, or to EXPIRE, which is 0
    then. */
-static void handle_set_reply(struct heartbeat *self, const redisReply *reply) {
+static void handle_set_reply(struct heartbeat *self, const struct reply *reply) {
   int64_t now_ms = clock_monotonic_ms();
   self->set_due_ms = (now_ms < self->set_due_ms ? self->set_due_ms : now_ms) + HEARTBEAT_MS;
-  bool is_full = reply->type == REDIS_REPLY_ERROR && begins_with(reply->str, "OOM ");
-  bool was_set = reply->type == REDIS_REPLY_STATUS;
-  if (reply->type == REDIS_REPLY_ERROR && !is_full) {
+  bool is_full = reply->type == REPLY_ERROR && begins_with(reply->str, "OOM ");
+  bool was_set = reply->type == REPLY_STATUS;
+  if (reply->type == REPLY_ERROR && !is_full) {
     handle_rejection(self, "the heartbeat", self->keys->heartbeat, reply->str);
     return;
   }
-  self->memory = is_full                              ? MEMORY_FULL
-                 : reply->type == REDIS_REPLY_INTEGER ? MEMORY_WAS_FULL
-                                                      : MEMORY_OK;
-  if (was_set || (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1))
+  self->memory = is_full ? MEMORY_FULL : reply->type == REPLY_INTEGER ? MEMORY_WAS_FULL : MEMORY_OK;
+  if (was_set || (reply->type == REPLY_INTEGER && reply->integer == 1))
     confirm_visible(self);
-  else if (reply->type == REDIS_REPLY_NIL)
+  else if (reply->type == REPLY_NIL)
     write_fallback(self);
 }
 
-static void handle_reply(struct heartbeat *self, const redisReply *reply, enum reply_kind kind) {
-  bool is_rejected = reply->type == REDIS_REPLY_ERROR;
+static void handle_reply(struct heartbeat *self, const struct reply *reply, enum reply_kind kind) {
+  bool is_rejected = reply->type == REPLY_ERROR;
   if (kind == REPLY_SET)
     handle_set_reply(self, reply);
   else if (is_rejected && kind == REPLY_COMMITTED)
@@ -386,7 +384,7 @@ static void handle_reply(struct heartbeat *self, const redisReply *reply, enum r
     record_message(self, reply);
 }
 
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct heartbeat *self = owner;
   int kind = 0;
   while (kind < REPLY_KINDS && self->expected[kind] == 0)

@@ -40,20 +40,20 @@ static void finish(struct run_alive *self, enum run_alive_answer answer, const c
   loop_timer_start_now(self->finish);
 }
 
-static void on_ready(void *owner, const redisReply *value) {
+static void on_ready(void *owner, const struct reply *value) {
   (void)value;
   struct run_alive *self = owner;
   redis_connection_send(self->connection, self->query);
 }
 
 /* Follows a redirection. Any other error is the outcome. */
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct run_alive *self = owner;
-  if (reply->type == REDIS_REPLY_ERROR && error_reply_redirect(reply->str) != NULL)
+  if (reply->type == REPLY_ERROR && error_reply_redirect(reply->str) != NULL)
     (void)redis_connection_recover(self->connection, reply->str);
-  else if (reply->type == REDIS_REPLY_ERROR)
+  else if (reply->type == REPLY_ERROR)
     finish(self, RUN_ALIVE_UNKNOWN, redis_connection_explain(self->connection, reply->str).text);
-  else if (reply->type != REDIS_REPLY_INTEGER)
+  else if (reply->type != REPLY_INTEGER)
     finish(self, RUN_ALIVE_UNKNOWN, "a reply that redis does not give to what was asked");
   else
     finish(self, reply->integer == 1 ? RUN_ALIVE_YES : RUN_ALIVE_NO, "");

@@ -45,7 +45,7 @@ static void send_request(struct consumer *self) {
   redis_connection_set_reply_timeout(self->connection, REPLY_MS);
 }
 
-static void on_ready(void *owner, const redisReply *value) {
+static void on_ready(void *owner, const struct reply *value) {
   (void)value;
   struct consumer *self = owner;
   bool was_lost = self->was_lost;
@@ -96,19 +96,19 @@ static void on_error(struct consumer *self, const char *text) {
 static const char *const unexpected_reply = "a reply that redis does not give to what was asked";
 
 /* Returns why a reply to BLMOVE, which is not an error, is wrong; NULL if it is right. */
-static const char *find_fault(struct consumer *self, const redisReply *reply) {
-  bool is_early = reply->type == REDIS_REPLY_NIL && clock_monotonic_ms() - self->sent_ms < EARLY_MS;
+static const char *find_fault(struct consumer *self, const struct reply *reply) {
+  bool is_early = reply->type == REPLY_NIL && clock_monotonic_ms() - self->sent_ms < EARLY_MS;
   self->early = is_early ? self->early + 1 : 0;
-  if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
+  if (reply->type != REPLY_STRING && reply->type != REPLY_NIL)
     return unexpected_reply;
   return self->early > EARLY_REPLIES_MAX ? "it does not wait for a step" : NULL;
 }
 
-static bool is_list(const redisReply *reply) {
-  if (reply->type != REDIS_REPLY_ARRAY)
+static bool is_list(const struct reply *reply) {
+  if (reply->type != REPLY_ARRAY)
     return false;
   for (size_t i = 0; i < reply->elements; i++)
-    if (reply->element[i]->type != REDIS_REPLY_STRING)
+    if (reply->element[i]->type != REPLY_STRING)
       return false;
   return true;
 }
@@ -119,7 +119,7 @@ static void finish(struct consumer *self) {
   redis_connection_set_reply_timeout(self->connection, 0);
 }
 
-static void on_taken(struct consumer *self, const redisReply *reply) {
+static void on_taken(struct consumer *self, const struct reply *reply) {
   const char *fault = find_fault(self, reply);
   if (fault != NULL) {
     redis_connection_reconnect(self->connection, fault);
@@ -129,15 +129,15 @@ static void on_taken(struct consumer *self, const redisReply *reply) {
   struct payload payload = {.bytes = reply->str,
                             .length = reply->len,
                             .is_truncated = redis_connection_reply_is_truncated(self->connection)};
-  if (reply->type == REDIS_REPLY_STRING)
+  if (reply->type == REPLY_STRING)
     self->handler->step(self->owner, &payload);
   else
     self->handler->nothing(self->owner);
 }
 
-static void on_page(struct consumer *self, const redisReply *reply) {
+static void on_page(struct consumer *self, const struct reply *reply) {
   bool is_truncated = redis_connection_reply_is_truncated(self->connection);
-  if (self->due == 1 && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0) {
+  if (self->due == 1 && reply->type == REPLY_INTEGER && reply->integer >= 0) {
     self->length = (size_t)reply->integer;
   } else if (self->due == 0 && (is_truncated || is_list(reply))) {
     finish(self);
@@ -147,14 +147,14 @@ static void on_page(struct consumer *self, const redisReply *reply) {
   }
 }
 
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_reply(void *owner, const struct reply *reply) {
   struct consumer *self = owner;
   if (self->due == 0) {
     redis_connection_reconnect(self->connection, "a reply that was not expected");
     return;
   }
   self->due--;
-  if (reply->type == REDIS_REPLY_ERROR)
+  if (reply->type == REPLY_ERROR)
     on_error(self, reply->str);
   else if (self->work == SEARCH)
     on_page(self, reply);

@@ -2,9 +2,9 @@
 #define AGENT_FRONTENDS_REDIS_INTAKE_CONSUMER_H
 
 #include <event2/event.h>
-#include <hiredis/hiredis.h>
 #include <stdbool.h>
 
+#include "agent/frontends/redis/connection/reply_parser.h"
 #include "agent/frontends/redis/connection/url.h"
 #include "agent/frontends/redis/delivery/outbox.h"
 #include "agent/frontends/redis/keys.h"
@@ -32,7 +32,7 @@ struct consumer_handler {
   void (*nothing)(void *owner);
   /* The length of `in`, and the page as an array of strings, the newest step first. NULL: the page
      is too large. */
-  void (*page)(void *owner, size_t length, const redisReply *steps);
+  void (*page)(void *owner, size_t length, const struct reply *steps);
   /* Redis does not permit LRANGE. */
   void (*denied)(void *owner);
   /* The connection was lost and is ready again. BLMOVE may have moved a step that did not arrive,

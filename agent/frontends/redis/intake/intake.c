@@ -32,29 +32,29 @@ static struct intake_context read_context(const struct intake *self) {
 /* --- queries, on the connection of the outbox between two batches ----------------------------- */
 
 /* Finds the event in the newest entry of the stream: [[id, [field, value]]]. */
-static void read_events(struct intake_interrupted *self, const redisReply *reply) {
-  const redisReply *at = reply;
+static void read_events(struct intake_interrupted *self, const struct reply *reply) {
+  const struct reply *at = reply;
   for (size_t deep = 0; deep < 3 && at != NULL; deep++)
-    at = at->type == REDIS_REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
+    at = at->type == REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
   self->events = -1;
   self->version = 1;
   if (self->id == NULL)
     self->events = 0;
-  else if (at != NULL && at->type == REDIS_REPLY_STRING)
+  else if (at != NULL && at->type == REPLY_STRING)
     self->events = step_event_read_seq(at->str, at->len, self->id, &self->version);
 }
 
-static size_t length_of(const redisReply *reply) {
-  return reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 ? (size_t)reply->integer : 0;
+static size_t length_of(const struct reply *reply) {
+  return reply->type == REPLY_INTEGER && reply->integer > 0 ? (size_t)reply->integer : 0;
 }
 
-static struct payload payload_of(const redisReply *reply, bool whole) {
+static struct payload payload_of(const struct reply *reply, bool whole) {
   return (struct payload){.bytes = reply->str, .length = reply->len, .is_truncated = !whole};
 }
 
-static void on_startup(struct intake *self, size_t number, const redisReply *reply, bool whole) {
+static void on_startup(struct intake *self, size_t number, const struct reply *reply, bool whole) {
   struct intake_startup *startup = &self->startup;
-  bool is_string = reply->type == REDIS_REPLY_STRING;
+  bool is_string = reply->type == REPLY_STRING;
   if (number == 0) {
     *startup = (struct intake_startup){.interrupted.id =
                                            is_string ? memory_copy(reply->str, reply->len) : NULL};
@@ -76,16 +76,16 @@ static void on_startup(struct intake *self, size_t number, const redisReply *rep
   startup->interrupted.id = NULL;
 }
 
-static void on_page(struct intake *self, size_t number, const redisReply *reply, bool whole) {
+static void on_page(struct intake *self, size_t number, const struct reply *reply, bool whole) {
   struct payload step = payload_of(reply, whole);
-  bool is_string = reply->type == REDIS_REPLY_STRING;
+  bool is_string = reply->type == REPLY_STRING;
   if (is_string)
     intake_core_scan_step(&self->core, &step);
   if (number + 1 == self->commands)
     intake_core_end_scan_page(&self->core, !is_string);
 }
 
-static void on_answer(void *owner, const redisReply *reply, bool whole) {
+static void on_answer(void *owner, const struct reply *reply, bool whole) {
   struct intake *self = owner;
   size_t number = self->answered++;
   if (self->query == INTAKE_QUERY_STARTUP)
@@ -142,7 +142,7 @@ static void on_nothing(void *owner) {
 }
 
 /* LRANGE returns the newest step of the page first. */
-static void on_search_page(void *owner, size_t length, const redisReply *steps) {
+static void on_search_page(void *owner, size_t length, const struct reply *steps) {
   struct intake *self = owner;
   size_t count = steps != NULL ? steps->elements : 0;
   intake_core_begin_search_page(&self->core, length);
