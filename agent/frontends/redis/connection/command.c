@@ -41,6 +41,21 @@ char *command_write(char *out, const struct command_word *words, size_t count) {
   return out;
 }
 
+static size_t read_words(const char *const *texts, struct command_word words[COMMAND_LIST_WORDS]) {
+  size_t count = 0;
+  for (; texts[count] != NULL; count++)
+    words[count] = command_word(texts[count]);
+  return count;
+}
+
+void command_add(struct buffer *out, const char *const *texts) {
+  struct command_word words[COMMAND_LIST_WORDS];
+  size_t count = read_words(texts, words);
+  size_t length = command_length(words, count);
+  (void)command_write(buffer_space(out, length), words, count);
+  out->length += length;
+}
+
 char *command_new(const char *const *texts, size_t count) {
   struct command_word *words = memory_allocate(count * sizeof *words);
   for (size_t i = 0; i < count; i++)
@@ -49,14 +64,6 @@ char *command_new(const char *const *texts, size_t count) {
   *command_write(command, words, count) = '\0';
   free(words);
   return command;
-}
-
-static size_t read_words(const char *const texts[COMMAND_LIST_WORDS],
-                         struct command_word words[COMMAND_LIST_WORDS]) {
-  size_t count = 0;
-  for (; texts[count] != NULL; count++)
-    words[count] = command_word(texts[count]);
-  return count;
 }
 
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count) {

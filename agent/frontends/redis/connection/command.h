@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
+
 /* Encodes commands for Redis as arrays of bulk strings, and decodes commands encoded here. Pure. */
 struct command_word {
   const char *text;
@@ -16,6 +18,9 @@ struct command_word command_word(const char *text);
 /* Return the encoded length in bytes, and the end of the bytes that were written. */
 size_t command_length(const struct command_word *words, size_t count);
 char *command_write(char *out, const struct command_word *words, size_t count);
+
+/* Appends an encoded command; its texts end with NULL. */
+void command_add(struct buffer *out, const char *const *texts);
 
 /* Encodes a command into new memory, with a NUL after it, which the caller frees. */
 char *command_new(const char *const *texts, size_t count);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/memory.h"
 
@@ -97,4 +98,24 @@ struct error_reply_text error_reply_explain(const char *text, const struct redis
   (void)snprintf(explained.text, sizeof explained.text, "%s", shown);
   free(shown);
   return explained;
+}
+
+/* Names the missing ACL rule. The server does not name the key. The command that it names is
+   repeated only if it was sent, because it could be the password. */
+struct error_reply_text error_reply_explain_command(const char *text, const char *command,
+                                                    const struct redis_url *url) {
+  static const char before_command[] = "permissions to run the '";
+  struct error_reply_text why = error_reply_explain(text, url);
+  const char *named = strstr(text, before_command), *key = strchr(command, ' ');
+  size_t length = strcspn(command, " ");
+  if (!begins_with(text, "NOPERM"))
+    return why;
+  if (named != NULL) {
+    named += sizeof before_command - 1;
+    if (strncasecmp(named, command, length) == 0 && named[length] == '\'')
+      (void)snprintf(why.text, sizeof why.text, "NOPERM: the user needs +%.*s", (int)length, named);
+  } else if (key != NULL && strstr(text, " key") != NULL) {
+    (void)snprintf(why.text, sizeof why.text, "NOPERM: the user needs ~%s", key + 1);
+  }
+  return why;
 }

@@ -32,4 +32,8 @@ struct error_reply_text {
    the bytes of the URL's user and password become asterisks. */
 struct error_reply_text error_reply_explain(const char *text, const struct redis_url *url);
 
+/* The same for the reply to a command, "GET key" or "AUTH": names the ACL rule that is missing. */
+struct error_reply_text error_reply_explain_command(const char *text, const char *command,
+                                                    const struct redis_url *url);
+
 #endif

@@ -1,18 +1,20 @@
 /*
- * Every failure goes through lose(), which closes the connection and either pauses or gives up; a
- * redirection goes through redial(). The owner may call any function inside a callback, so a
- * callback is the last thing that a function does.
+ * Every failure goes through lose(), which closes the connection and either tries the next host,
+ * pauses or gives up; a redirection goes through redial(). A sentinel is a host whose handshake is
+ * one query, and whose answer is a redirection to the master. The owner may call any function
+ * inside a callback, so a callback is the last thing that a function does.
  */
 #include "agent/frontends/redis/connection/redis_connection.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/connection/dialer.h"
 #include "agent/frontends/redis/connection/endpoint.h"
 #include "agent/frontends/redis/connection/redis_socket.h"
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -21,18 +23,20 @@
 /* From the connected socket to the last reply of the handshake. */
 #define HANDSHAKE_MS 5000
 
-/* The most commands of the login, and the most words of each. */
+/* For each sentinel, from resolving its name to its reply. */
+#define SENTINEL_MS 2000
+
+/* The most commands of the login. */
 #define LOGIN_COMMANDS 4
-#define LOGIN_WORDS 3
 
 static const char set_name[] = "CLIENT SETNAME";
 static const char role[] = "ROLE";
 
 struct handshake {
-  char *text; /* the encoded commands of the login, with the password, and of the owner */
-  size_t length;
+  struct buffer text; /* the encoded commands of the login, with the password, and of the owner */
   const char *names[LOGIN_COMMANDS]; /* of the commands of the login, for people */
   int count;                         /* of these */
+  size_t end;                        /* of what may be sent before further replies */
   size_t sent;                       /* bytes */
   int answered;                      /* commands */
   struct reply value;                /* for ready(); its text is owned */
@@ -44,6 +48,14 @@ struct handshake {
 struct reason {
   char text[REASON_SIZE]; /* "": none */
   int code;               /* see connection_error.h */
+};
+
+/* The hosts that have failed, one after another, since the server worked or a sentinel has named
+   it. */
+struct round {
+  struct reason reason; /* the most useful one */
+  char server[256];     /* whose reason that is */
+  size_t rank;          /* of the reason: the lower, the more useful. 0: there is none */
 };
 
 struct outage {
@@ -61,34 +73,34 @@ struct redis_connection {
   char server[256]; /* for people */
   char name[128];   /* for CLIENT LIST */
   enum redis_connection_state state;
-  struct event *timer;        /* of the pause and the handshake */
-  struct endpoint *endpoint;  /* busy while REDIS_CONNECTION_DIALING */
+  struct event_base *base;
+  struct event *timer; /* of the pause, the handshake, and the dialing of a sentinel */
+  struct endpoint endpoint;
+  struct dialer *dialer;      /* NULL except while REDIS_CONNECTION_DIALING */
   struct redis_socket socket; /* open from REDIS_CONNECTION_HANDSHAKING on */
   struct handshake handshake;
-  bool is_preparing; /* redis_connection_start has not been called yet */
-  bool is_rejecting; /* `last_error` is an error reply */
+  bool is_rejecting; /* the connection was lost because of an error reply */
   uint64_t connects; /* how many times it was ready */
   unsigned attempts; /* that have failed since it was ready last */
   int64_t ready_ms;  /* when it was ready last, monotonic */
   int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
   struct reason last_error;
-  /* The first failure of this round, if the URL has several hosts. A host that is a replica does
-     not count. */
-  struct reason host_error;
-  char failed_host[256];
+  struct round round;
 };
 
 static void release_handshake(struct handshake *self) {
-  if (self->text != NULL)
-    explicit_bzero(self->text, self->length);
-  free(self->text);
+  if (self->text.bytes != NULL)
+    explicit_bzero(self->text.bytes, self->text.length);
+  buffer_release(&self->text);
   free(self->value.str);
   *self = (struct handshake){0};
 }
 
 static void disconnect(struct redis_connection *self) {
-  endpoint_cancel(self->endpoint);
+  if (self->dialer != NULL)
+    dialer_cancel(self->dialer);
+  self->dialer = NULL;
   redis_socket_close(&self->socket);
   release_handshake(&self->handshake);
 }
@@ -148,51 +160,64 @@ static void set_reason(struct reason *self, const char *text, int code) {
   self->code = code;
 }
 
-static void try_next_host(struct redis_connection *self, const char *why, int code) {
-  log_line(self->log, LOG_DEBUG, NULL, "redis %s: cannot connect to %s: %s; the next host follows",
-           self->options.role, self->server, why);
-  if (self->host_error.text[0] == '\0' && code != CONNECTION_ERROR_REPLICA) {
-    memcpy(self->failed_host, self->server, sizeof self->server);
-    set_reason(&self->host_error, why, code);
+/* Notes why this host is not the server. The most useful reason is that a sentinel does not know
+   the master, then that of the first host; the least useful is that a host is a replica. So the
+   reason does not depend on the host that was asked first. */
+static void note_host_failure(struct redis_connection *self, const char *why, int code) {
+  size_t rank = code == CONNECTION_ERROR_NO_MASTER ? 1
+                : code == CONNECTION_ERROR_REPLICA ? SIZE_MAX
+                                                   : 2 + self->endpoint.host;
+  if (self->round.rank > 0 && self->round.rank <= rank)
+    return;
+  self->round.rank = rank;
+  set_reason(&self->round.reason, why, code);
+  endpoint_name(&self->endpoint, self->round.server, sizeof self->round.server);
+}
+
+/* Copies the reason, which disconnect() may free. */
+static void copy_reason(const struct redis_connection *self, const char *text,
+                        char why[REASON_SIZE]) {
+  char name[80];
+  if (endpoint_is_sentinel(&self->endpoint)) {
+    (void)redis_address_name(&self->endpoint.at, name, sizeof name);
+    (void)snprintf(why, REASON_SIZE, "sentinel %s: %s", name, text);
+  } else {
+    (void)snprintf(why, REASON_SIZE, "%s", text);
   }
+}
+
+static void dial_soon(struct redis_connection *self) {
   self->state = REDIS_CONNECTION_PAUSING;
   loop_timer_start_now(self->timer);
 }
 
-/* Every host has failed: the first failure says more than that the last host is a replica. */
-static void use_host_error(struct redis_connection *self) {
-  if (self->host_error.text[0] == '\0')
-    return;
-  memcpy(self->server, self->failed_host, sizeof self->server);
-  self->last_error = self->host_error;
-  self->host_error.text[0] = '\0';
-}
-
 /* Handles the loss of the connection, or of the attempt to make one. */
-static void lose(struct redis_connection *self, struct connection_error reason,
-                 bool is_error_reply) {
-  if (self->is_preparing) {
-    redis_connection_stop(self);
-    return;
-  }
+static void lose(void *owner, struct connection_error reason) {
+  struct redis_connection *self = owner;
   bool was_ready = self->state == REDIS_CONNECTION_READY;
-  char why[REASON_SIZE]; /* a copy: disconnect() may free the reason */
-  (void)snprintf(why, sizeof why, "%s", reason.text);
+  char why[REASON_SIZE];
+  copy_reason(self, reason.text, why);
   disconnect(self);
-  if (!was_ready && endpoint_has_untried(self->endpoint)) {
-    try_next_host(self, why, reason.code);
-    return;
-  }
-  set_reason(&self->last_error, why, reason.code);
-  self->is_rejecting = was_ready && is_error_reply;
   if (was_ready) {
-    log_line(self->log, note_failure(&self->outage, why, is_error_reply, clock_monotonic_ms()),
+    set_reason(&self->last_error, why, reason.code);
+    log_line(self->log, note_failure(&self->outage, why, self->is_rejecting, clock_monotonic_ms()),
              NULL,
-             is_error_reply ? "redis %s: %s refuses for now: %s; reconnecting"
-                            : "redis %s: connection to %s lost: %s; reconnecting",
+             self->is_rejecting ? "redis %s: %s refuses for now: %s; reconnecting"
+                                : "redis %s: connection to %s lost: %s; reconnecting",
              self->options.role, self->server, why);
   } else {
-    use_host_error(self);
+    note_host_failure(self, why, reason.code);
+    if (endpoint_has_untried(&self->endpoint)) {
+      log_line(self->log, LOG_DEBUG, NULL,
+               "redis %s: cannot connect to %s: %s; the next host follows", self->options.role,
+               self->server, why);
+      dial_soon(self);
+      return;
+    }
+    memcpy(self->server, self->round.server, sizeof self->server);
+    self->last_error = self->round.reason;
+    self->round.rank = 0;
+    self->is_rejecting = false;
     self->attempts++;
   }
   self->state = REDIS_CONNECTION_PAUSING;
@@ -207,20 +232,15 @@ static void lose(struct redis_connection *self, struct connection_error reason,
 }
 
 static void lose_because(struct redis_connection *self, const char *text, int code) {
-  lose(self, (struct connection_error){text, code}, false);
-}
-
-static void on_lost(void *owner, struct connection_error reason) {
-  lose(owner, reason, false);
+  lose(self, (struct connection_error){text, code});
 }
 
 /* Reconnects at once. This is not a failure. */
 static void redial(struct redis_connection *self) {
   bool was_ready = self->state == REDIS_CONNECTION_READY;
   disconnect(self);
-  self->host_error.text[0] = '\0';
-  self->state = REDIS_CONNECTION_PAUSING;
-  loop_timer_start_now(self->timer);
+  self->round.rank = 0;
+  dial_soon(self);
   if (was_ready && self->handler->disconnected != NULL)
     self->handler->disconnected(self->owner);
 }
@@ -229,20 +249,11 @@ static void redial(struct redis_connection *self) {
    or after too many in a row. */
 static bool follow_redirect(struct redis_connection *self, const char *text) {
   const char *target = error_reply_redirect(text);
-  if (target == NULL || !endpoint_redirect(self->endpoint, target))
+  if (target == NULL || !endpoint_redirect(&self->endpoint, target))
     return false;
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: redirected to %s", self->options.role, target);
   redial(self);
   return true;
-}
-
-static void become_ready(struct redis_connection *self) {
-  self->host_error.text[0] = '\0';
-  self->state = REDIS_CONNECTION_READY;
-  self->attempts = 0;
-  self->ready_ms = clock_monotonic_ms();
-  if (self->connects++ == 0)
-    self->pause_ms = 0;
 }
 
 /* --- the handshake --------------------------------------------------------------------------- */
@@ -250,20 +261,15 @@ static void become_ready(struct redis_connection *self) {
 /* Returns the end of the first `count` commands, and the first words of the last of them. */
 static const char *skip_commands(const struct handshake *self, int count,
                                  struct command_word words[2]) {
-  const char *at = self->text;
+  const char *at = self->text.bytes, *end = at + self->text.length;
   for (int i = 0; i < count; i++)
-    (void)command_read(&at, self->text + self->length, words, 2);
+    (void)command_read(&at, end, words, 2);
   return at;
 }
 
 static void send_handshake(struct redis_connection *self) {
-  const struct handshake_commands *final_commands = &self->options.final_commands;
   struct handshake *now = &self->handshake;
-  struct command_word words[2];
-  size_t end = now->length;
-  if (final_commands->first > 0 && now->answered < now->count + final_commands->first)
-    end = (size_t)(skip_commands(now, now->count + final_commands->first, words) - now->text);
-  struct iovec rest = {.iov_base = now->text + now->sent, .iov_len = end - now->sent};
+  struct iovec rest = {.iov_base = now->text.bytes + now->sent, .iov_len = now->end - now->sent};
   if (rest.iov_len > 0)
     now->sent += redis_socket_write(&self->socket, &rest, 1);
 }
@@ -273,12 +279,14 @@ static void leave_handshake(struct redis_connection *self, const struct reply *v
            self->server);
   self->socket.parser.discard_values = self->options.discard_values;
   self->socket.parser.keep_memory = self->options.keep_memory;
-  if (self->is_preparing) {
-    self->state = REDIS_CONNECTION_PREPARED;
-  } else {
-    become_ready(self);
-    self->handler->ready(self->owner, value);
-  }
+  self->round.rank = 0;
+  self->state = REDIS_CONNECTION_READY;
+  self->attempts = 0;
+  self->is_rejecting = false;
+  self->ready_ms = clock_monotonic_ms();
+  if (self->connects++ == 0)
+    self->pause_ms = 0;
+  self->handler->ready(self->owner, value);
 }
 
 static void end_handshake(struct redis_connection *self) {
@@ -297,42 +305,49 @@ static void end_handshake(struct redis_connection *self) {
 static bool may_leave_early(const struct redis_connection *self) {
   const struct handshake *now = &self->handshake;
   return self->options.early && now->count == 1 && now->names[0] == set_name &&
-         self->options.final_commands.count == 0 && now->sent == now->length;
+         self->options.final_commands.count == 0 && now->sent == now->text.length;
 }
 
-/* The text is measured, allocated and written once, so no copy of the password is left behind. */
+/* The text is allocated once, so no copy of the password is left behind. */
+static void reserve_handshake(struct redis_connection *self) {
+  const struct redis_url *url = self->options.url;
+  const char *const texts[] = {url->user, url->password, url->master, self->name};
+  size_t length = self->options.final_commands.length + 256;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    length += texts[i] != NULL ? strlen(texts[i]) : 0;
+  release_handshake(&self->handshake);
+  self->handshake.value.type = REPLY_NIL;
+  (void)buffer_space(&self->handshake.text, length);
+}
+
+#define ADD_LOGIN(self, name, ...) add_login(self, name, (const char *const[]){__VA_ARGS__, NULL})
+static void add_login(struct handshake *self, const char *name, const char *const *texts) {
+  command_add(&self->text, texts);
+  self->names[self->count++] = name;
+}
+
 static void begin_handshake(struct redis_connection *self) {
-  static const char *const names[] = {"AUTH", set_name, "SELECT", role};
   const struct redis_url *url = self->options.url;
   const struct handshake_commands *final_commands = &self->options.final_commands;
   struct handshake *now = &self->handshake;
+  struct command_word words[2];
   char database[16];
   (void)snprintf(database, sizeof database, "%u", url->database);
-  bool has_user = url->user != NULL;
-  const char *const all[][LOGIN_WORDS] = {
-      {"AUTH", has_user ? url->user : url->password, has_user ? url->password : NULL},
-      {"CLIENT", "SETNAME", self->name},
-      {"SELECT", database},
-      {role}};
-  const bool wanted[] = {url->password != NULL, true, url->database != 0,
-                         url->master != NULL || url->host_count > 1};
-  struct command_word words[LOGIN_COMMANDS][LOGIN_WORDS];
-  size_t counts[LOGIN_COMMANDS] = {0};
-  *now = (struct handshake){.length = final_commands->length, .value.type = REPLY_NIL};
-  for (size_t i = 0; i < LOGIN_COMMANDS; i++) {
-    size_t *count = &counts[now->count];
-    if (!wanted[i])
-      continue;
-    for (; *count < LOGIN_WORDS && all[i][*count] != NULL; ++*count)
-      words[now->count][*count] = command_word(all[i][*count]);
-    now->length += command_length(words[now->count], *count);
-    now->names[now->count++] = names[i];
-  }
-  char *out = now->text = memory_allocate(now->length);
-  for (int i = 0; i < now->count; i++)
-    out = command_write(out, words[i], counts[i]);
-  if (final_commands->length > 0)
-    memcpy(out, final_commands->text, final_commands->length);
+  reserve_handshake(self);
+  if (url->user != NULL)
+    ADD_LOGIN(now, "AUTH", "AUTH", url->user, url->password);
+  else if (url->password != NULL)
+    ADD_LOGIN(now, "AUTH", "AUTH", url->password);
+  ADD_LOGIN(now, set_name, "CLIENT", "SETNAME", self->name);
+  if (url->database != 0)
+    ADD_LOGIN(now, "SELECT", "SELECT", database);
+  if (url->master != NULL || url->host_count > 1)
+    ADD_LOGIN(now, role, role);
+  buffer_add(&now->text, final_commands->text, final_commands->length);
+  now->end = now->text.length;
+  if (final_commands->first > 0)
+    now->end =
+        (size_t)(skip_commands(now, now->count + final_commands->first, words) - now->text.bytes);
   self->state = REDIS_CONNECTION_HANDSHAKING;
   loop_timer_start(self->timer, HANDSHAKE_MS);
   send_handshake(self);
@@ -340,26 +355,61 @@ static void begin_handshake(struct redis_connection *self) {
     leave_handshake(self, &now->value);
 }
 
+/* --- a sentinel ------------------------------------------------------------------------------ */
+
+/* The password is for the server. A sentinel gets it only if it requires one, for its default
+   user. */
+static void ask_sentinel(struct redis_connection *self, bool with_password) {
+  struct handshake *now = &self->handshake;
+  reserve_handshake(self);
+  if (with_password)
+    ADD_LOGIN(now, "AUTH", "AUTH", self->options.url->password);
+  command_add(&now->text, (const char *const[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME",
+                                                self->options.url->master, NULL});
+  now->end = now->text.length;
+  self->state = REDIS_CONNECTION_HANDSHAKING;
+  send_handshake(self);
+}
+
+/* Reads the host and the port of the master. Returns false if these are no address. */
+static bool read_master(const struct reply *reply, struct redis_address *master) {
+  if (reply->elements != 2 || reply->element[0]->type != REPLY_STRING ||
+      reply->element[0]->len == 0 || reply->element[1]->type != REPLY_STRING ||
+      redis_address_parse_port(reply->element[1]->str, reply->element[1]->len, &master->port) != 0)
+    return false;
+  master->host = memory_copy(reply->element[0]->str, strlen(reply->element[0]->str));
+  return true;
+}
+
+static void handle_sentinel_reply(struct redis_connection *self, const struct reply *reply) {
+  const struct redis_url *url = self->options.url;
+  struct handshake *now = &self->handshake;
+  struct redis_address master;
+  char text[128];
+  bool is_login = now->answered++ < now->count;
+  if (reply->type == REPLY_ERROR && now->count == 0 && url->password != NULL &&
+      strncmp(reply->str, "NOAUTH", 6) == 0) {
+    ask_sentinel(self, true);
+  } else if (reply->type == REPLY_ERROR) {
+    lose_because(self, redis_connection_explain(self, reply->str).text,
+                 error_reply_code(reply->str));
+  } else if (!is_login && reply->type != REPLY_ARRAY) {
+    (void)snprintf(text, sizeof text, "it knows no master '%.80s'", url->master);
+    lose_because(self, text, CONNECTION_ERROR_NO_MASTER);
+  } else if (!is_login && !read_master(reply, &master)) {
+    lose_because(self, "its answer is not an address", CONNECTION_ERROR_NOT_REDIS);
+  } else if (!is_login) {
+    endpoint_set_master(&self->endpoint, master);
+    redial(self);
+  }
+}
+
+/* --- replies to the handshake ---------------------------------------------------------------- */
+
 /* Sentinels name the former master until they have all learned of the new one. */
 static bool is_replica(const struct reply *reply) {
   return reply->type == REPLY_ARRAY && reply->elements > 0 &&
          reply->element[0]->type == REPLY_STRING && strcmp(reply->element[0]->str, "master") != 0;
-}
-
-/* Names the missing ACL rule. The server does not name the key. The command that it names is
-   repeated only if it was sent, because it could be the password. */
-static void explain_denial(const char *text, const char *command, struct error_reply_text *why) {
-  static const char before_command[] = "permissions to run the '";
-  const char *named = strstr(text, before_command), *key = strchr(command, ' ');
-  size_t length = strcspn(command, " ");
-  if (named != NULL) {
-    named += sizeof before_command - 1;
-    if (strncasecmp(named, command, length) == 0 && named[length] == '\'')
-      (void)snprintf(why->text, sizeof why->text, "NOPERM: the user needs +%.*s", (int)length,
-                     named);
-  } else if (key != NULL && strstr(text, " key") != NULL) {
-    (void)snprintf(why->text, sizeof why->text, "NOPERM: the user needs ~%s", key + 1);
-  }
 }
 
 /* The connection's name is optional: an old server, a narrow ACL or an unusual job id must not stop
@@ -376,10 +426,9 @@ static bool may_be_rejected(const struct redis_connection *self, const char *nam
 
 /* `name` is NULL for a command of the owner, which is named with its key. */
 static void handle_rejection(struct redis_connection *self, const char *name, const char *text) {
-  struct error_reply_text why = redis_connection_explain(self, text);
   if (error_reply_is_transient(text)) {
     if (!follow_redirect(self, text))
-      lose_because(self, why.text, error_reply_code(text));
+      lose_because(self, redis_connection_explain(self, text).text, error_reply_code(text));
     return;
   }
   char command[128];
@@ -391,15 +440,12 @@ static void handle_rejection(struct redis_connection *self, const char *name, co
   (void)snprintf(command, sizeof command, "%.*s%s%.*s", (int)words[0].length, words[0].text,
                  words[1].length > 0 ? " " : "", (int)words[1].length,
                  words[1].length > 0 ? words[1].text : "");
-  if (strncmp(text, "NOPERM", 6) == 0)
-    explain_denial(text, command, &why);
   struct error error;
-  bool preparing = self->is_preparing;
-  (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command, why.text);
+  (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command,
+                  error_reply_explain_command(text, command, self->options.url).text);
   error.code = error_reply_code(text);
   redis_connection_stop(self);
-  if (!preparing)
-    self->handler->failed(self->owner, &error);
+  self->handler->failed(self->owner, &error);
 }
 
 /* `owned` is the index of a command of the owner; it is negative for the login. */
@@ -420,9 +466,11 @@ static void handle_handshake_reply(struct redis_connection *self, const struct r
     if (owned == self->options.final_commands.value && reply->type == REPLY_STRING)
       now->value = (struct reply){
           .type = REPLY_STRING, .str = memory_copy(reply->str, reply->len), .len = reply->len};
+    if (now->answered == now->count + self->options.final_commands.first)
+      now->end = now->text.length;
     if (now->answered < now->count + self->options.final_commands.count)
       send_handshake(self);
-    else if (now->sent < now->length)
+    else if (now->sent < now->text.length)
       lose_because(self, "a reply to no request", CONNECTION_ERROR_NOT_REDIS);
     else
       end_handshake(self);
@@ -433,10 +481,10 @@ static void handle_handshake_reply(struct redis_connection *self, const struct r
 
 static void on_reply(void *owner, const struct reply *reply) {
   struct redis_connection *self = owner;
-  if (self->state == REDIS_CONNECTION_PREPARED)
-    lose_because(self, "unexpected reply", CONNECTION_ERROR_NOT_REDIS);
-  else if (self->state == REDIS_CONNECTION_READY && self->handshake.text == NULL)
+  if (self->state == REDIS_CONNECTION_READY && self->handshake.text.bytes == NULL)
     self->handler->reply(self->owner, reply);
+  else if (endpoint_is_sentinel(&self->endpoint))
+    handle_sentinel_reply(self, reply);
   else
     handle_handshake_reply(self, reply);
 }
@@ -451,31 +499,35 @@ static void on_writable(void *owner) {
 
 static void on_dialed(void *owner, struct transport *transport, struct connection_error why) {
   struct redis_connection *self = owner;
-  endpoint_name(self->endpoint, self->server, sizeof self->server);
+  self->dialer = NULL;
+  endpoint_name(&self->endpoint, self->server, sizeof self->server);
   if (transport == NULL) {
-    lose(self, why, false);
+    lose(self, why);
     return;
   }
   redis_socket_open(&self->socket, transport);
+  if (endpoint_is_sentinel(&self->endpoint)) {
+    ask_sentinel(self, false);
+    return;
+  }
   begin_handshake(self);
   if (self->handler->connected != NULL)
     self->handler->connected(self->owner);
 }
 
 static void dial(struct redis_connection *self) {
+  const struct redis_address *to = endpoint_next(&self->endpoint);
   self->state = REDIS_CONNECTION_DIALING;
-  endpoint_dial(self->endpoint, on_dialed, self);
+  if (endpoint_is_sentinel(&self->endpoint))
+    loop_timer_start(self->timer, SENTINEL_MS);
+  self->dialer = dialer_start(self->base, to, self->options.url->tls, on_dialed, self);
 }
 
 LOOP_CALLBACK(on_timer, struct redis_connection *self) {
   if (self->state == REDIS_CONNECTION_PAUSING)
     dial(self);
   else
-    lose(self, redis_socket_timeout(&self->socket), false);
-}
-
-static size_t shortest_limit(void) {
-  return REPLY_PARSER_BEGINNING;
+    lose(self, redis_socket_timeout(&self->socket));
 }
 
 struct redis_connection *redis_connection_new(struct event_base *base, const struct log *log,
@@ -483,49 +535,37 @@ struct redis_connection *redis_connection_new(struct event_base *base, const str
                                               const struct redis_connection_handler *handler,
                                               void *owner) {
   static const struct redis_socket_handler redis_socket_handler = {
-      .reply = on_reply, .writable = on_writable, .lost = on_lost};
+      .reply = on_reply, .writable = on_writable, .lost = lose};
   struct redis_connection *self = memory_allocate(sizeof *self);
   *self = (struct redis_connection){.log = log,
                                     .options = *options,
                                     .handler = handler,
                                     .owner = owner,
-                                    .endpoint = endpoint_new(base, options->url)};
-  endpoint_name(self->endpoint, self->server, sizeof self->server);
+                                    .base = base,
+                                    .endpoint.url = options->url};
+  endpoint_name(&self->endpoint, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
-  redis_socket_init(&self->socket, base,
-                    options->largest_string != NULL ? options->largest_string : shortest_limit,
-                    &redis_socket_handler, self);
+  redis_socket_init(&self->socket, base, options->largest_string, &redis_socket_handler, self);
   self->timer = loop_timer_new(base, on_timer, self);
   return self;
 }
 
 void redis_connection_free(struct redis_connection *self) {
   redis_connection_stop(self);
-  endpoint_free(self->endpoint);
+  endpoint_release(&self->endpoint);
   event_free(self->timer);
   free(self);
 }
 
-void redis_connection_prepare(struct redis_connection *self) {
-  if (self->state != REDIS_CONNECTION_STOPPED)
-    return;
-  self->is_preparing = true;
-  dial(self);
-}
-
 bool redis_connection_start(struct redis_connection *self) {
-  self->is_preparing = false;
   if (self->state == REDIS_CONNECTION_STOPPED)
     dial(self);
-  else if (self->state == REDIS_CONNECTION_PREPARED)
-    become_ready(self);
   return self->state == REDIS_CONNECTION_READY;
 }
 
 void redis_connection_stop(struct redis_connection *self) {
-  self->host_error.text[0] = '\0';
+  self->round.rank = 0;
   self->state = REDIS_CONNECTION_STOPPED;
-  self->is_preparing = false;
   (void)evtimer_del(self->timer);
   disconnect(self);
 }
@@ -584,16 +624,15 @@ struct error_reply_text redis_connection_explain(const struct redis_connection *
 bool redis_connection_recover(struct redis_connection *self, const char *text) {
   if (!error_reply_is_transient(text))
     return false;
-  if (self->state == REDIS_CONNECTION_READY && !follow_redirect(self, text))
-    lose(self,
-         (struct connection_error){redis_connection_explain(self, text).text,
-                                   error_reply_code(text)},
-         true);
+  if (self->state == REDIS_CONNECTION_READY && !follow_redirect(self, text)) {
+    self->is_rejecting = true;
+    lose_because(self, redis_connection_explain(self, text).text, error_reply_code(text));
+  }
   return true;
 }
 
 void redis_connection_mark_healthy(struct redis_connection *self) {
-  endpoint_mark_healthy(self->endpoint);
+  endpoint_mark_healthy(&self->endpoint);
   self->pause_ms = 0;
   if (self->outage.state == NO_OUTAGE)
     return;

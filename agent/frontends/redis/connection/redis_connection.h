@@ -19,15 +19,14 @@
  * the owner's encoded commands go out, and replies come back in order. It neither keeps nor repeats
  * commands: after a loss the owner sends again whatever was not answered.
  *
- *   STOPPED -> DIALING              redis_connection_start, redis_connection_prepare
+ *   STOPPED -> DIALING              redis_connection_start
  *   DIALING -> HANDSHAKING          the socket is connected: CLIENT SETNAME is sent, AUTH, SELECT
  *                                   and ROLE if the URL needs them, and the owner's commands
  *   HANDSHAKING -> READY            every reply of the handshake is good
- *   HANDSHAKING -> PREPARED         the same, before redis_connection_start
- *   PREPARED -> READY               redis_connection_start
- *   DIALING, HANDSHAKING, READY -> PAUSING      lost, or rejected with a transient error
+ *   DIALING, HANDSHAKING, READY -> PAUSING      lost, or rejected with a transient error; or a
+ *                                   sentinel has named the master
  *   PAUSING -> DIALING              the pause is over; there is none after a redirection
- *   any -> STOPPED                  redis_connection_stop; before failed(); or preparing has failed
+ *   any -> STOPPED                  redis_connection_stop; before failed()
  *
  * Pauses double until a reply is useful. A connected socket is not enough, because the next command
  * may lose it for the same reason. Once the connection has been ready, half of each pause is
@@ -50,7 +49,6 @@ enum redis_connection_state {
   REDIS_CONNECTION_PAUSING,
   REDIS_CONNECTION_DIALING,
   REDIS_CONNECTION_HANDSHAKING,
-  REDIS_CONNECTION_PREPARED,
   REDIS_CONNECTION_READY
 };
 
@@ -97,7 +95,7 @@ struct redis_connection_options {
   bool discard_values;                      /* see struct reply_parser */
   bool keep_memory;                         /* see struct reply_parser */
   bool early; /* ready before the reply, if CLIENT SETNAME is the whole handshake */
-  size_t (*largest_string)(void); /* see reply_parser_init; NULL: REPLY_PARSER_BEGINNING */
+  size_t (*largest_string)(void); /* see reply_parser_init */
 };
 
 struct redis_connection;
@@ -110,12 +108,8 @@ struct redis_connection *redis_connection_new(struct event_base *base, const str
                                               void *owner);
 void redis_connection_free(struct redis_connection *self);
 
-/* Connects once, ahead of redis_connection_start. A failure is neither logged nor reported; the
-   only callbacks are connected() and greeted(). Does nothing unless the connection is stopped. */
-void redis_connection_prepare(struct redis_connection *self);
-
-/* Connects. Returns true if the connection is ready already because it was prepared; ready() does
-   not follow then. Idempotent. */
+/* Connects, unless that has begun before. Returns true if the connection is ready already; ready()
+   does not follow then. */
 bool redis_connection_start(struct redis_connection *self);
 
 /* Closes the connection and does not reconnect. Idempotent. */

@@ -53,7 +53,8 @@ static void reserve_text(struct reply_parser *self, struct reply *item, size_t l
 static bool fits(const struct reply_parser *self, size_t length) {
   if (self->size <= REPLY_PARSER_BEGINNING && length <= REPLY_PARSER_BEGINNING)
     return true;
-  const size_t largest = self->largest_string();
+  const size_t largest =
+      self->largest_string != NULL ? self->largest_string() : REPLY_PARSER_BEGINNING;
   const size_t most =
       largest < SIZE_MAX - REPLY_PARSER_REST_MAX ? largest + REPLY_PARSER_REST_MAX : SIZE_MAX;
   return length <= largest && self->size <= most && length <= most - self->size;

@@ -72,7 +72,7 @@ struct reply_parser {
 };
 
 /* `largest_string` returns at least REPLY_PARSER_BEGINNING, and is called only for a longer string
-   or reply. */
+   or reply. NULL stands for REPLY_PARSER_BEGINNING. */
 void reply_parser_init(struct reply_parser *self, size_t (*largest_string)(void));
 
 /* Idempotent; reply_parser_init makes it usable again. */

@@ -33,9 +33,9 @@ struct consumer {
   enum work work;
   size_t length;   /* of `in`, from LLEN */
   unsigned due;    /* how many replies are due on this connection */
-  int64_t sent_ms; /* when the request was sent */
+  int64_t sent_ms; /* when the last request was sent; 0: none was sent yet */
   unsigned early;  /* successive replies without a step for which Redis did not wait */
-  bool was_lost;   /* the connection was lost and was not ready since */
+  bool was_lost;   /* the connection was lost after a request and was not ready since */
 };
 
 static void send_request(struct consumer *self) {
@@ -61,7 +61,7 @@ static void on_ready(void *owner, const struct reply *value) {
 
 static void on_disconnected(void *owner) {
   struct consumer *self = owner;
-  self->was_lost = true;
+  self->was_lost = self->sent_ms > 0;
 }
 
 /* Redis has not executed the command. After an error that reconnecting may solve, such as a change
@@ -196,7 +196,7 @@ void consumer_free(struct consumer *self) {
 }
 
 void consumer_prepare(struct consumer *self) {
-  redis_connection_prepare(self->connection);
+  (void)redis_connection_start(self->connection);
 }
 
 static void begin(struct consumer *self, enum work work) {

@@ -48,7 +48,7 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const struct consumer_handler *handler, void *owner);
 void consumer_free(struct consumer *self);
 
-/* Connects and sends no request. A failure is not reported; consumer_take connects again. */
+/* Connects ahead of the first request. */
 void consumer_prepare(struct consumer *self);
 
 /* How many times the connection was ready again after a loss. */

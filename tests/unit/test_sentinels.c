@@ -1,6 +1,9 @@
-#include "agent/frontends/redis/connection/endpoint.h"
+/* How a connection asks sentinels for the master. */
+
+#include "agent/frontends/redis/connection/redis_connection.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
+#include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
 #define QUERY "SENTINEL GET-MASTER-ADDR-BY-NAME pipes"
@@ -22,10 +25,9 @@ struct scene {
   struct redis_url url;
   struct redis_address hosts[SENTINELS];
   struct scripted_sentinel sentinels[SENTINELS];
-  struct endpoint *endpoint;
-  int done;                    /* number of calls */
-  struct transport *transport; /* NULL: none */
-  char why[200];
+  struct redis_connection *connection;
+  int done; /* attempts */
+  char why[400];
   char answer[64];
 };
 
@@ -36,6 +38,41 @@ static const char *answer_as_scripted(void *owner, const char *command) {
   if (self->count < 3 && self->answers[self->count + 1] != NULL)
     self->count++;
   return text != NULL && text[0] == '\0' ? self->master : text;
+}
+
+static void on_ready(void *owner, const struct reply *value) {
+  (void)value;
+  ((struct scene *)owner)->done++;
+}
+
+/* The next attempt would have the same outcome. */
+static void on_unreachable(void *owner) {
+  struct scene *scene = owner;
+  struct error error;
+  redis_connection_error(scene->connection, &error);
+  (void)snprintf(scene->why, sizeof scene->why, "%s", error.text);
+  scene->done++;
+  redis_connection_stop(scene->connection);
+}
+
+static void on_reply(void *owner, const struct reply *reply) {
+  (void)owner;
+  fail_msg("a reply: %s", reply->str);
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  (void)owner;
+  fail_msg("%s", error->text);
+}
+
+static void renew_connection(struct scene *scene) {
+  static const struct redis_connection_handler handler = {
+      .ready = on_ready, .reply = on_reply, .unreachable = on_unreachable, .failed = on_failed};
+  struct redis_connection_options options = {.url = &scene->url, .role = "test", .name = "test"};
+  if (scene->connection != NULL)
+    redis_connection_free(scene->connection);
+  scene->connection =
+      redis_connection_new(scene->loop.base, &scene->loop.log, &options, &handler, scene);
 }
 
 static int set_up(void **state) {
@@ -52,14 +89,14 @@ static int set_up(void **state) {
     fake_redis_answer_with(scene->servers[i], answer_as_scripted, &scene->sentinels[i]);
   }
   scene->url = (struct redis_url){.hosts = scene->hosts, .host_count = SENTINELS, .master = name};
-  scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
+  renew_connection(scene);
   *state = scene;
   return 0;
 }
 
 static int tear_down(void **state) {
   struct scene *scene = *state;
-  endpoint_free(scene->endpoint);
+  redis_connection_free(scene->connection);
   for (size_t i = 0; i < SERVERS; i++)
     fake_redis_free(scene->servers[i]);
   loop_release(&scene->loop);
@@ -67,21 +104,13 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static void on_done(void *owner, struct transport *transport, struct connection_error why) {
-  struct scene *scene = owner;
-  scene->done++;
-  scene->transport = transport;
-  assert_true((why.text == NULL) == (transport != NULL));
-  (void)snprintf(scene->why, sizeof scene->why, "%s", why.text != NULL ? why.text : "");
-}
-
 static void dial(struct scene *scene) {
   scene->done = 0;
-  endpoint_dial(scene->endpoint, on_done, scene);
+  scene->why[0] = '\0';
+  if (redis_connection_start(scene->connection))
+    redis_connection_reconnect(scene->connection, "the test wants it");
   assert_int_equal(scene->done, 0); /* only from the loop */
   loop_await(&scene->loop, &scene->done, 1);
-  if (scene->transport != NULL)
-    scene->transport->type->free(scene->transport);
   loop_settle(&scene->loop);
 }
 
@@ -104,7 +133,7 @@ static void were_asked(const struct scene *scene, int first, int second, int thi
 
 static void finds_it_well(struct scene *scene) {
   finds_it(scene);
-  endpoint_mark_healthy(scene->endpoint);
+  redis_connection_mark_healthy(scene->connection);
 }
 
 SENTINELS_TEST(the_sentinel_that_knew_the_master_is_asked_first) {
@@ -141,8 +170,7 @@ SENTINELS_TEST(after_an_unusable_reply_the_next_sentinel_is_asked) {
   (void)memset(large + sprintf(large, "$100000\r\n"), 'x', 100000);
   (void)strcat(large, "\r\n");
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-    endpoint_free(scene->endpoint);
-    scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
+    renew_connection(scene);
     scene->sentinels[0].answers[0] = answers[i];
     finds_it(scene);
     were_asked(scene, (int)i + 1, (int)i + 1, 0);
@@ -183,7 +211,7 @@ SENTINELS_TEST(after_a_wrong_password_the_next_sentinel_is_asked) {
     scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
     scene->sentinels[0].answers[1] = answers[i];
     dial(scene);
-    assert_memory_equal(strstr(scene->why, ": ") + 2, answers[i] + 1, 8);
+    assert_memory_equal(strstr(strstr(scene->why, "sentinel "), ": ") + 2, answers[i] + 1, 8);
     assert_null(strstr(scene->why, "s3cret"));
   }
 }
