@@ -210,11 +210,8 @@ void pipeline_connection_error(const struct pipeline *self, struct error *error)
 void pipeline_send(struct pipeline *self, const char *const *words, reply_handler *handler,
                    void *owner) {
   struct pending_command *command = memory_allocate(sizeof *command);
-  size_t count = 0;
-  while (words[count] != NULL)
-    count++;
-  *command = (struct pending_command){
-      .text = command_new(words, count), .handler = handler, .owner = owner};
+  *command =
+      (struct pending_command){.text = command_new(words), .handler = handler, .owner = owner};
   command->length = strlen(command->text);
   *self->end = command;
   self->end = &command->next;

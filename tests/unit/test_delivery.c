@@ -606,8 +606,8 @@ static void on_answer(void *owner, const struct reply *reply, bool whole) {
 }
 
 static void ask(struct asker *self) {
-  const char *words[] = {"LINDEX", KEY "inflight", "-1"};
-  delivery_query(self->owner->delivery, command_new(words, 3), on_answer, self);
+  char *command = command_new(COMMAND("LINDEX", KEY "inflight", "-1"));
+  delivery_query(self->owner->delivery, command, on_answer, self);
   delivery_owner_flush(self->owner);
 }
 

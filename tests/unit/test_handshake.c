@@ -118,10 +118,9 @@ static struct handshake_commands commands_of(const char *text, char out[256]) {
   for (char *command; *text != '\0' && (command = strsep(&rest, ";")) != NULL;
        final_commands.count++) {
     const char *words[4];
-    size_t count = 0;
-    while ((words[count] = strsep(&command, " ")) != NULL)
-      count++;
-    char *encoded = command_new(words, count);
+    for (size_t i = 0; (words[i] = strsep(&command, " ")) != NULL; i++)
+      ;
+    char *encoded = command_new(words);
     strcat(out, encoded);
     free(encoded);
   }

@@ -1,12 +1,8 @@
 #include "agent/frontends/redis/connection/command.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/decimal.h"
-#include "base/memory.h"
-#include "base/swar.h"
 
 struct command_word command_word(const char *text) {
   return (struct command_word){.text = text, .length = strlen(text)};
@@ -24,81 +20,67 @@ static char *write_number(char *out, char type, size_t number) {
   return command_close(decimal_write(out + 1, number));
 }
 
+/* Writes a word and a line end. */
+static char *write_word(char *out, const char *text, size_t length) {
+  out = command_last(out, length);
+  memcpy(out, text, length);
+  return command_close(out + length);
+}
+
 size_t command_length(const struct command_word *words, size_t count) {
   size_t length = 3 + decimal_length(count);
   for (size_t i = 0; i < count; i++)
-    length += 3 + decimal_length(words[i].length) + words[i].length + 2;
+    length += command_last_length(words[i].length);
   return length;
 }
 
 char *command_write(char *out, const struct command_word *words, size_t count) {
   out = write_number(out, '*', count);
-  for (size_t i = 0; i < count; i++) {
-    out = write_number(out, '$', words[i].length);
-    memcpy(out, words[i].text, words[i].length);
-    out = command_close(out + words[i].length);
-  }
+  for (size_t i = 0; i < count; i++)
+    out = write_word(out, words[i].text, words[i].length);
   return out;
 }
 
-static size_t read_words(const char *const *texts, struct command_word words[COMMAND_LIST_WORDS]) {
-  size_t count = 0;
+char *command_last(char *out, size_t last) {
+  return write_number(out, '$', last);
+}
+
+size_t command_last_length(size_t last) {
+  return 3 + decimal_length(last) + last + 2;
+}
+
+/* Appends the texts of a command that has this many more words. */
+static void add(struct buffer *out, const char *const *texts, size_t more) {
+  size_t count = 0, length = 3 + DECIMAL_LENGTH_MAX;
   for (; texts[count] != NULL; count++)
-    words[count] = command_word(texts[count]);
-  return count;
+    length += command_last_length(strlen(texts[count]));
+  char *begin = buffer_space(out, length), *end = write_number(begin, '*', count + more);
+  for (size_t i = 0; i < count; i++)
+    end = write_word(end, texts[i], strlen(texts[i]));
+  out->length += (size_t)(end - begin);
 }
 
 void command_add(struct buffer *out, const char *const *texts) {
-  struct command_word words[COMMAND_LIST_WORDS];
-  size_t count = read_words(texts, words);
-  size_t length = command_length(words, count);
-  (void)command_write(buffer_space(out, length), words, count);
-  out->length += length;
+  add(out, texts, 0);
 }
 
-char *command_new(const char *const *texts, size_t count) {
-  struct command_word *words = memory_allocate(count * sizeof *words);
-  for (size_t i = 0; i < count; i++)
-    words[i] = command_word(texts[i]);
-  char *command = memory_allocate(command_length(words, count) + 1);
-  *command_write(command, words, count) = '\0';
-  free(words);
-  return command;
+void command_begin(struct buffer *out, const char *const *texts) {
+  add(out, texts, 1);
+}
+
+char *command_new(const char *const *texts) {
+  struct buffer command = {0};
+  command_add(&command, texts);
+  buffer_add(&command, "", 1);
+  return command.bytes;
 }
 
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count) {
-  struct command_word words[COMMAND_LIST_WORDS];
-  size_t length = 1;
+  struct buffer list = {0};
   for (size_t i = 0; i < count; i++)
-    length += command_length(words, read_words(commands[i], words));
-  char *list = memory_allocate(length), *out = list;
-  for (size_t i = 0; i < count; i++)
-    out = command_write(out, words, read_words(commands[i], words));
-  *out = '\0';
-  return list;
-}
-
-void command_head_init(struct command_head *self, const char *const *texts, size_t count) {
-  const char *words[COMMAND_LIST_WORDS + 1];
-  CHECK(count <= COMMAND_LIST_WORDS);
-  memcpy(words, texts, count * sizeof *words);
-  words[count] = ""; /* the last word */
-  self->text = command_new(words, count + 1);
-  self->length = strlen(self->text) - strlen("$0\r\n\r\n");
-}
-
-void command_head_release(struct command_head *self) {
-  free(self->text);
-  *self = (struct command_head){0};
-}
-
-size_t command_head_length(const struct command_head *self, size_t last) {
-  return self->length + 3 + decimal_length(last) + last + 2;
-}
-
-char *command_head_write(const struct command_head *self, char *out, size_t last) {
-  (void)swar_copy(out, self->text, self->length);
-  return write_number(out + self->length, '$', last);
+    command_add(&list, commands[i]);
+  buffer_add(&list, "", 1);
+  return list.bytes;
 }
 
 /* Reads the number after a type byte, and moves past its line. */

@@ -320,7 +320,6 @@ static void reserve_handshake(struct redis_connection *self) {
   (void)buffer_space(&self->handshake.text, length);
 }
 
-#define ADD_LOGIN(self, name, ...) add_login(self, name, (const char *const[]){__VA_ARGS__, NULL})
 static void add_login(struct handshake *self, const char *name, const char *const *texts) {
   command_add(&self->text, texts);
   self->names[self->count++] = name;
@@ -335,14 +334,14 @@ static void begin_handshake(struct redis_connection *self) {
   (void)snprintf(database, sizeof database, "%u", url->database);
   reserve_handshake(self);
   if (url->user != NULL)
-    ADD_LOGIN(now, "AUTH", "AUTH", url->user, url->password);
+    add_login(now, "AUTH", COMMAND("AUTH", url->user, url->password));
   else if (url->password != NULL)
-    ADD_LOGIN(now, "AUTH", "AUTH", url->password);
-  ADD_LOGIN(now, set_name, "CLIENT", "SETNAME", self->name);
+    add_login(now, "AUTH", COMMAND("AUTH", url->password));
+  add_login(now, set_name, COMMAND("CLIENT", "SETNAME", self->name));
   if (url->database != 0)
-    ADD_LOGIN(now, "SELECT", "SELECT", database);
+    add_login(now, "SELECT", COMMAND("SELECT", database));
   if (url->master != NULL || url->host_count > 1)
-    ADD_LOGIN(now, role, role);
+    add_login(now, role, COMMAND(role));
   buffer_add(&now->text, final_commands->text, final_commands->length);
   now->end = now->text.length;
   if (final_commands->first > 0)
@@ -363,9 +362,9 @@ static void ask_sentinel(struct redis_connection *self, bool with_password) {
   struct handshake *now = &self->handshake;
   reserve_handshake(self);
   if (with_password)
-    ADD_LOGIN(now, "AUTH", "AUTH", self->options.url->password);
-  command_add(&now->text, (const char *const[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME",
-                                                self->options.url->master, NULL});
+    add_login(now, "AUTH", COMMAND("AUTH", self->options.url->password));
+  command_add(&now->text,
+              COMMAND("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self->options.url->master));
   now->end = now->text.length;
   self->state = REDIS_CONNECTION_HANDSHAKING;
   send_handshake(self);

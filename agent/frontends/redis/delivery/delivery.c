@@ -88,14 +88,6 @@
 
 #define PREFLIGHT_FIRST 8 /* the commands up to MULTI, which is the last of them */
 
-/* A batch, SET, EXEC, WATCH, GET and MULTI. A query leaves only with a batch of at most one
-   piece. */
-#define REQUEST_PIECES (BATCH_PIECES + 5)
-
-static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
-static const char exec[] = "*1\r\n$4\r\nEXEC\r\n";
-static const char discard[] = "*1\r\n$7\r\nDISCARD\r\n";
-
 /* The replies to the parts of a request, in the order in which the parts may occur. */
 enum expected {
   EXPECT_QUEUED,   /* to a command inside a transaction */
@@ -117,16 +109,15 @@ static const unsigned expected_types[EXPECTED_KINDS] = {[EXPECT_QUEUED] = IS(STA
                                                         [EXPECT_QUERIED] = ~0U,
                                                         [EXPECT_OPENED] = IS(STATUS)};
 
-/* Commands that are sent together, and their replies. All texts are borrowed. */
+/* Commands that are sent together, and their replies. */
 struct delivery_request {
-  struct iovec pieces[REQUEST_PIECES];
-  size_t counts[REQUEST_PIECES];   /* for each piece: how many commands begin in it */
-  int count;                       /* of pieces */
-  size_t length;                   /* bytes in all pieces */
+  struct batch batch;              /* borrowed; empty without a transaction */
+  struct buffer tail;              /* the commands after the batch */
+  size_t length;                   /* bytes of both */
   size_t sent;                     /* bytes that were sent */
-  size_t commands;                 /* in all pieces; 0: no request is under way */
+  size_t commands;                 /* in both; 0: no request is under way */
   size_t expected[EXPECTED_KINDS]; /* the number of replies of each kind */
-  size_t ends[EXPECTED_KINDS];     /* the offset after the last command that has such a reply */
+  size_t committed_end;            /* the offset after the GET of EXPECT_COMMITTED */
   size_t replied;                  /* the number of replies that have arrived */
   bool executed;                   /* EXEC was answered with the replies of the transaction */
   char rejection[160];             /* the first error reply, cut; empty: none */
@@ -151,9 +142,6 @@ struct delivery {
   struct ownership ownership;
   unsigned long long ttl_seconds; /* of `committed`; 0: it does not expire */
   char *preflight;
-  char *watch; /* WATCH committed */
-  char *get;   /* GET committed */
-  char *set;   /* SET committed of the transaction that was sent last; NULL: none was sent */
   struct delivery_request request; /* the request that is under way */
   bool check_due;                  /* `committed` has to be read before anything else */
   bool loss_reported;     /* DELIVERY_LOST_DATA was recorded, and nothing was delivered since */
@@ -162,7 +150,6 @@ struct delivery {
   unsigned losses;        /* of connections during a request, since the last executed transaction */
   unsigned aborts;        /* transactions that the watch has aborted, since the last executed one */
   struct query query;
-  char *ownership_command; /* the owner's command in the ownership transaction; NULL: none */
 };
 
 /* A new command or key of the agent is added here. Reads check the types of their keys. Redis
@@ -210,8 +197,7 @@ char *delivery_preflight(const struct keys *keys, bool trims) {
 /* --- requests -------------------------------------------------------------------------------- */
 
 static void forget_request(struct delivery *self) {
-  free(self->set);
-  self->set = NULL;
+  buffer_release(&self->request.tail);
   self->request = (struct delivery_request){0};
 }
 
@@ -220,27 +206,20 @@ static void record(struct delivery *self, enum delivery_notification notificatio
   self->handler->changed(self->owner);
 }
 
-/* Adds a piece in which this many commands begin, all with replies of this kind. If the last
-   command continues in further pieces, these are added with 0 commands. */
-static void add(struct delivery_request *self, const char *text, size_t length,
-                enum expected expected, size_t commands) {
-  CHECK(self->count < REQUEST_PIECES);
-  self->counts[self->count] = commands;
-  self->pieces[self->count++] =
-      (struct iovec){.iov_base = (char *)(uintptr_t)text, .iov_len = length};
-  self->length += length;
-  self->commands += commands;
-  self->expected[expected] += commands;
-  self->ends[expected] = self->length;
+/* Adds a command to the tail, and the kind of its reply. */
+static void add(struct delivery_request *self, enum expected expected, const char *const *texts) {
+  command_add(&self->tail, texts);
+  self->expected[expected]++;
 }
 
-/* Adds the commands of the query that have no reply yet. */
-static void add_query(struct delivery_request *self, const struct query *query) {
-  size_t length = strlen(query->unanswered), commands = 0;
+/* Adds encoded commands. */
+static void add_encoded(struct delivery_request *self, enum expected expected,
+                        const char *commands) {
+  const char *at = commands, *end = commands + strlen(commands);
   struct command_word word;
-  for (const char *at = query->unanswered; command_read(&at, query->unanswered + length, &word, 1);)
-    commands++;
-  add(self, query->unanswered, length, EXPECT_QUERIED, commands);
+  while (command_read(&at, end, &word, 1))
+    self->expected[expected]++;
+  buffer_add_string(&self->tail, commands);
 }
 
 static void add_transaction(struct delivery *self, const struct batch *batch) {
@@ -248,49 +227,58 @@ static void add_transaction(struct delivery *self, const struct batch *batch) {
   char value[OWNERSHIP_TEXT_SIZE], ttl[DECIMAL_LENGTH_MAX + 1];
   (void)ownership_text(&self->ownership, self->ownership.delivered + 1, value);
   (void)snprintf(ttl, sizeof ttl, "%llu", self->ttl_seconds);
-  self->set = command_new((const char *[]){"SET", self->keys->committed, value, "EX", ttl},
-                          self->ttl_seconds > 0 ? 5 : 3);
-  for (int i = 0; i < batch->count; i++)
-    add(request, batch->pieces[i].iov_base, batch->pieces[i].iov_len, EXPECT_QUEUED,
-        i == 0 ? batch->commands : 0);
-  add(request, self->set, strlen(self->set), EXPECT_QUEUED, 1);
-  add(request, exec, sizeof exec - 1, EXPECT_EXECUTED, 1);
+  request->batch = *batch;
+  request->expected[EXPECT_QUEUED] += batch->commands;
+  add(request, EXPECT_QUEUED,
+      COMMAND("SET", self->keys->committed, value, self->ttl_seconds > 0 ? "EX" : NULL, ttl));
+  add(request, EXPECT_EXECUTED, COMMAND("EXEC"));
+}
+
+/* Sets `pieces` to the bytes of the request that were not sent yet. Returns their number. */
+static int unsent_pieces(const struct delivery_request *self,
+                         struct iovec pieces[BATCH_PIECES + 1]) {
+  const struct iovec tail = {.iov_base = self->tail.bytes, .iov_len = self->tail.length};
+  size_t skip = self->sent;
+  int count = 0;
+  for (int i = 0; i <= self->batch.count; i++) {
+    const struct iovec piece = i < self->batch.count ? self->batch.pieces[i] : tail;
+    size_t done = skip < piece.iov_len ? skip : piece.iov_len;
+    if (done < piece.iov_len)
+      pieces[count++] = (struct iovec){.iov_base = (char *)piece.iov_base + done,
+                                       .iov_len = piece.iov_len - done};
+    skip -= done;
+  }
+  return count;
 }
 
 /* Sends as many bytes of the request as the connection takes now. */
 static void on_writable(void *owner) {
   struct delivery *self = owner;
   struct delivery_request *request = &self->request;
-  for (size_t written = 1; written > 0 && request->sent < request->length;
-       request->sent += written) {
-    struct iovec rest[REQUEST_PIECES];
-    int count = 0;
-    size_t skip = request->sent;
-    for (int i = 0; i < request->count; i++) {
-      size_t length = request->pieces[i].iov_len, done = skip < length ? skip : length;
-      if (done < length)
-        rest[count++] = (struct iovec){.iov_base = (char *)request->pieces[i].iov_base + done,
-                                       .iov_len = length - done};
-      skip -= done;
-    }
-    written = redis_connection_write(self->connection, rest, count);
+  size_t written = 1;
+  while (written > 0 && request->sent < request->length) {
+    struct iovec pieces[BATCH_PIECES + 1];
+    int count = unsent_pieces(request, pieces);
+    written = redis_connection_write(self->connection, pieces, count);
+    request->sent += written;
   }
 }
 
-/* Sends a request with this batch (NULL: without a transaction) and, if `with_query` is true, with
-   the pending query. The bytes of the batch must stay in place until the request is answered. */
-static void send_request(struct delivery *self, const struct batch *batch, bool with_query) {
+/* Completes the request and sends it. The bytes of its batch must stay in place until the request
+   is answered. */
+static void send_request(struct delivery *self, bool with_query) {
   struct delivery_request *request = &self->request;
-  CHECK(request->commands == 0);
-  if (batch != NULL)
-    add_transaction(self, batch);
-  else
-    add(request, discard, sizeof discard - 1, EXPECT_DISCARDED, 1);
-  add(request, self->watch, strlen(self->watch), EXPECT_WATCHED, 1);
-  add(request, self->get, strlen(self->get), EXPECT_COMMITTED, 1);
+  if (request->expected[EXPECT_EXECUTED] == 0)
+    add(request, EXPECT_DISCARDED, COMMAND("DISCARD"));
+  add(request, EXPECT_WATCHED, COMMAND("WATCH", self->keys->committed));
+  add(request, EXPECT_COMMITTED, COMMAND("GET", self->keys->committed));
+  request->committed_end = request->batch.length + request->tail.length;
   if (with_query && self->query.commands != NULL)
-    add_query(request, &self->query);
-  add(request, multi, sizeof multi - 1, EXPECT_OPENED, 1);
+    add_encoded(request, EXPECT_QUERIED, self->query.unanswered);
+  add(request, EXPECT_OPENED, COMMAND("MULTI"));
+  request->length = request->batch.length + request->tail.length;
+  for (int kind = 0; kind < EXPECTED_KINDS; kind++)
+    request->commands += request->expected[kind];
   (void)evtimer_del(self->idle);
   redis_connection_set_reply_timeout(self->connection, REPLY_MS);
   on_writable(self);
@@ -299,32 +287,29 @@ static void send_request(struct delivery *self, const struct batch *batch, bool 
 /* Takes the job over. The transaction contains nothing from the send queue, because another agent
    may still win the job. The pending query leaves with it. */
 static void send_ownership(struct delivery *self) {
-  struct batch batch = {0};
-  free(self->ownership_command);
-  self->ownership_command = self->handler->ownership_command != NULL
-                                ? self->handler->ownership_command(self->owner)
-                                : NULL;
-  if (self->ownership_command != NULL)
-    batch = (struct batch){.pieces = {{.iov_base = self->ownership_command,
-                                       .iov_len = strlen(self->ownership_command)}},
-                           .count = 1,
-                           .commands = 1};
-  send_request(self, &batch, true);
+  if (self->handler->ownership_command != NULL) {
+    char *command = self->handler->ownership_command(self->owner);
+    add_encoded(&self->request, EXPECT_QUEUED, command);
+    free(command);
+  }
+  add_transaction(self, &(struct batch){0});
+  send_request(self, true);
 }
 
 void delivery_flush(struct delivery *self) {
   const struct batch *batch = NULL;
   if (!redis_connection_is_ready(self->connection) || self->request.commands > 0)
     return;
-  if (self->check_due)
-    send_request(self, NULL, false);
-  else if (!delivery_is_owner(self))
+  if (self->check_due) {
+    send_request(self, false);
+  } else if (!delivery_is_owner(self)) {
     send_ownership(self);
-  else if (self->query.commands != NULL)
-    send_request(self, NULL, true);
-  else if ((batch = send_queue_batch(self->send_queue)) != NULL)
-    send_request(self, batch, false);
-  else if (!evtimer_pending(self->idle, NULL)) {
+  } else if (self->query.commands != NULL) {
+    send_request(self, true);
+  } else if ((batch = send_queue_batch(self->send_queue)) != NULL) {
+    add_transaction(self, batch);
+    send_request(self, false);
+  } else if (!evtimer_pending(self->idle, NULL)) {
     /* Redis has accepted every command that it could reject. */
     redis_connection_mark_healthy(self->connection);
     loop_timer_start(self->idle, CHECK_IDLE_MS);
@@ -346,20 +331,20 @@ static void fail(struct delivery *self, const struct error *error) {
 
 /* Handles the first error reply of the request. After a transient error, another connection sends
    the request again. That is impossible if the command was part of a transaction that was executed,
-   because the other commands have taken effect. A permanent error names the command. The pieces
-   before that command must not be read: batch and query may have been freed already. */
+   because the other commands have taken effect. A permanent error names the command. If that is in
+   the tail, the batch must not be read, because it may have been freed already. */
 static void handle_rejection(struct delivery *self) {
   const struct delivery_request *request = &self->request;
   bool in_part = request->executed && request->rejected < request->expected[EXPECT_QUEUED];
   if (!in_part && redis_connection_recover(self->connection, request->rejection))
     return;
   struct command_word words[2] = {{.text = ""}};
-  size_t read = 0;
-  int i = 0;
-  for (; i < request->count && read + request->counts[i] <= request->rejected; i++)
-    read += request->counts[i];
-  for (; i < request->count; i++) {
-    const char *at = request->pieces[i].iov_base, *end = at + request->pieces[i].iov_len;
+  bool in_tail = request->rejected >= request->batch.commands;
+  size_t read = in_tail ? request->batch.commands : 0;
+  for (int i = in_tail ? request->batch.count : 0; i <= request->batch.count; i++) {
+    bool is_tail = i == request->batch.count;
+    const char *at = is_tail ? request->tail.bytes : request->batch.pieces[i].iov_base;
+    const char *end = at + (is_tail ? request->tail.length : request->batch.pieces[i].iov_len);
     while (read <= request->rejected && command_read(&at, end, words, 2))
       read++;
   }
@@ -460,10 +445,11 @@ static bool record_reply(struct delivery_request *self, const struct reply *repl
   self->executed |= kind == EXPECT_EXECUTED && reply->type == REPLY_ARRAY;
   for (size_t i = 0; kind == EXPECT_EXECUTED && self->executed && i < reply->elements; i++)
     keep_rejection(self, reply->element[i], i);
-  bool was_sent =
-      self->sent >=
-      (kind == EXPECT_COMMITTED || self->replied == self->commands ? self->ends[kind] : 0);
-  return was_sent && (is_rejected || (expected_types[kind] & 1U << reply->type) != 0);
+  size_t sent_before = kind == EXPECT_COMMITTED ? self->committed_end : 0;
+  if (self->replied == self->commands)
+    sent_before = self->length;
+  return self->sent >= sent_before &&
+         (is_rejected || (expected_types[kind] & 1U << reply->type) != 0);
 }
 
 /* After an error reply, the other replies of the request are awaited, unless none will come. */
@@ -563,8 +549,6 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                             .check_due = true};
   self->preflight =
       delivery_preflight(keys, options->events_maxlen > 0 && options->events_keep_bytes > 0);
-  self->watch = command_new((const char *[]){"WATCH", keys->committed}, 2);
-  self->get = command_new((const char *[]){"GET", keys->committed}, 2);
   struct redis_connection_options redis_connection_options = {
       .url = options->url,
       .role = "outbox",
@@ -588,10 +572,7 @@ void delivery_free(struct delivery *self) {
   event_free(self->idle);
   forget_request(self);
   free(self->preflight);
-  free(self->watch);
-  free(self->get);
   free(self->query.commands);
-  free(self->ownership_command);
   free(self);
 }
 

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/frontends/redis/connection/command.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/swar.h"
 
 /* How many times per time to live the keys' time to live is restarted; at least once an hour. */
 #define REFRESHES 3
@@ -26,7 +28,7 @@ struct command_group {
 };
 
 /* Adds a command with these words and, unless `value` is NULL, the value as its last word. */
-#define ADD(group, value, ...) add(group, (const char *const[]){__VA_ARGS__, NULL}, value)
+#define ADD(group, value, ...) add(group, COMMAND(__VA_ARGS__), value)
 static void add(struct command_group *group, const char *const *texts,
                 const struct payload *value) {
   CHECK(group->commands < GROUP_COMMANDS);
@@ -108,14 +110,13 @@ static void count_events(struct outbox *self, size_t events, size_t bytes) {
 
 static char *write_event(const struct outbox *self, const struct step_event *event, size_t length,
                          char *out) {
-  return command_close(step_event_write(event, command_head_write(&self->event, out, length)));
+  out = swar_copy(out, self->event.bytes, self->event.length);
+  return command_close(step_event_write(event, command_last(out, length)));
 }
 
 void outbox_add_event(struct outbox *self, const struct step_event *event) {
-  size_t length = step_event_length(event);
-  (void)write_event(
-      self, event, length,
-      send_queue_reserve(&self->send_queue, command_head_length(&self->event, length)));
+  size_t length = step_event_length(event), all = self->event.length + command_last_length(length);
+  (void)write_event(self, event, length, send_queue_reserve(&self->send_queue, all));
   send_queue_commit(&self->send_queue, 1);
   if (event->kind == STEP_EVENT_STARTED) { /* after the XADD, which may create the stream */
     struct command_group group = {0};
@@ -126,8 +127,7 @@ void outbox_add_event(struct outbox *self, const struct step_event *event) {
 }
 
 size_t outbox_defer_event(struct outbox *self, const struct step_event *event) {
-  size_t length = step_event_length(event);
-  size_t all = command_head_length(&self->event, length);
+  size_t length = step_event_length(event), all = self->event.length + command_last_length(length);
   (void)write_event(self, event, length, buffer_space(&self->deferred, all));
   self->deferred.length += all;
   self->deferred_commands++;
@@ -155,11 +155,8 @@ void outbox_add_deferred(struct outbox *self) {
 
 static void add_started(const struct outbox *self, struct command_group *group,
                         const char *step_id) {
-  const char *key = self->keys->started;
-  if (self->ttl[0] != '\0')
-    ADD(group, NULL, "SET", key, step_id, "EX", self->ttl);
-  else
-    ADD(group, NULL, "SET", key, step_id);
+  bool expires = self->ttl[0] != '\0';
+  ADD(group, NULL, "SET", self->keys->started, step_id, expires ? "EX" : NULL, self->ttl);
   add_expire(self, group, self->keys->in);
   add_expire(self, group, self->keys->inflight);
 }
@@ -187,17 +184,17 @@ static void enqueue_result(struct outbox *self, const struct outbox_record *reco
   const struct step_event *completed = record->completed;
   size_t result_length = step_result_length(record->result), event_length = 0, events = 0,
          bytes = 0;
-  size_t length = command_head_length(&self->result, result_length) + group_length(rest);
+  size_t length = self->result.length + command_last_length(result_length) + group_length(rest);
   if (completed != NULL) {
     event_length = step_event_length(completed);
     events = self->deferred_commands + 1;
     bytes = self->deferred.length + event_length;
-    length += self->deferred.length + command_head_length(&self->event, event_length);
+    length += self->deferred.length + self->event.length + command_last_length(event_length);
   }
   char *out = send_queue_reserve(&self->send_queue, length);
   if (completed != NULL)
     out = write_event(self, completed, event_length, write_deferred(self, out));
-  out = command_head_write(&self->result, out, result_length);
+  out = command_last(swar_copy(out, self->result.bytes, self->result.length), result_length);
   write_and_commit(self, rest, command_close(step_result_write(record->result, out)), events + 1);
   count_events(self, events, bytes);
 }
@@ -327,10 +324,10 @@ static void init_commands(struct outbox *self, unsigned long long maxlen) {
   bool with_maxlen = maxlen > 0 && !retention_is_on(&self->retention);
   char number[DECIMAL_LENGTH_MAX + 1];
   (void)snprintf(number, sizeof number, "%llu", maxlen);
-  const char *trimmed[] = {"XADD", keys->events, "MAXLEN", "~", number, "*", "data"};
-  const char *whole[] = {"XADD", keys->events, "*", "data"};
-  command_head_init(&self->event, with_maxlen ? trimmed : whole, with_maxlen ? 7 : 4);
-  command_head_init(&self->result, (const char *[]){"LPUSH", keys->results}, 2);
+  command_begin(&self->event,
+                with_maxlen ? COMMAND("XADD", keys->events, "MAXLEN", "~", number, "*", "data")
+                            : COMMAND("XADD", keys->events, "*", "data"));
+  command_begin(&self->result, COMMAND("LPUSH", keys->results));
 }
 
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
@@ -363,8 +360,8 @@ void outbox_free(struct outbox *self) {
   delivery_free(self->delivery);
   event_free(self->refresh);
   event_free(self->trim);
-  command_head_release(&self->event);
-  command_head_release(&self->result);
+  buffer_release(&self->event);
+  buffer_release(&self->result);
   buffer_release(&self->deferred);
   send_queue_free(&self->send_queue);
   free(self);

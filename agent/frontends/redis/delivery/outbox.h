@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/delivery/delivery.h"
 #include "agent/frontends/redis/delivery/retention.h"
 #include "agent/frontends/redis/delivery/send_queue.h"
@@ -35,8 +34,8 @@ struct outbox {
   const struct keys *keys;
   struct send_queue send_queue;
   struct delivery *delivery;
-  struct command_head event;        /* the beginning of each XADD */
-  struct command_head result;       /* the beginning of each LPUSH of a result */
+  struct buffer event;              /* the beginning of each XADD */
+  struct buffer result;             /* the beginning of each LPUSH of a result */
   char ttl[DECIMAL_LENGTH_MAX + 1]; /* in seconds; empty: keys do not expire */
   struct buffer deferred;           /* the encoded XADDs of deferred events */
   size_t deferred_commands;

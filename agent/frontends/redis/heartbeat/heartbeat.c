@@ -110,29 +110,10 @@ static const char *make_value(struct heartbeat *self) {
   return value->bytes;
 }
 
-static void add_command(struct buffer *out, const struct command_word *words, size_t count) {
-  const size_t length = command_length(words, count);
-  (void)command_write(buffer_space(out, length), words, count);
-  out->length += length;
-}
-
 /* `only_existing`: the SET does not create the key. */
 static void add_set(struct heartbeat *self, struct buffer *out, bool only_existing) {
-  const char *value = make_value(self);
-  const struct command_word words[] = {command_word("SET"),
-                                       command_word(self->keys->heartbeat),
-                                       {.text = value, .length = self->value.length - 1},
-                                       command_word("EX"),
-                                       command_word(SECONDS_TEXT),
-                                       command_word("XX")};
-  add_command(out, words, only_existing ? 6 : 5);
-}
-
-/* A Redis without memory rejects SET, but EXPIRE keeps an existing key. */
-static void add_expire(const struct heartbeat *self, struct buffer *out) {
-  const struct command_word words[] = {command_word("EXPIRE"), command_word(self->keys->heartbeat),
-                                       command_word(SECONDS_TEXT)};
-  add_command(out, words, sizeof words / sizeof *words);
+  command_add(out, COMMAND("SET", self->keys->heartbeat, make_value(self), "EX", SECONDS_TEXT,
+                           only_existing ? "XX" : NULL));
 }
 
 char *heartbeat_command(struct heartbeat *self) {
@@ -165,12 +146,9 @@ static void add_wait(struct heartbeat *self, int64_t milliseconds) {
   else
     (void)snprintf(seconds, sizeof seconds, "%d.%03d", (int)(milliseconds / 1000),
                    (int)(milliseconds % 1000));
-  const struct command_word words[] = {command_word("BLMOVE"), command_word(control),
-                                       command_word(control),  command_word("RIGHT"),
-                                       command_word("RIGHT"),  command_word(seconds)};
-  const struct command_word old_words[] = {command_word("BRPOPLPUSH"), command_word(control),
-                                           command_word(control), command_word(seconds)};
-  add_command(&self->command, is_old ? old_words : words, is_old ? 4 : 6);
+  command_add(&self->command, is_old
+                                  ? COMMAND("BRPOPLPUSH", control, control, seconds)
+                                  : COMMAND("BLMOVE", control, control, "RIGHT", "RIGHT", seconds));
   self->expected[REPLY_WAIT] = 1;
 }
 
@@ -182,9 +160,7 @@ static void add_page(struct heartbeat *self) {
   for (size_t i = 1; i <= self->page; i++) {
     char position[24];
     (void)snprintf(position, sizeof position, "-%zu", self->control->count + i);
-    const struct command_word words[] = {command_word("LINDEX"), command_word(self->keys->control),
-                                         command_word(position)};
-    add_command(&self->command, words, 3);
+    command_add(&self->command, COMMAND("LINDEX", self->keys->control, position));
   }
   self->expected[REPLY_MESSAGE] = (unsigned)self->page;
   self->control->activity = CONTROL_READING;
@@ -219,8 +195,8 @@ static void send_round(struct heartbeat *self) {
   if (control_messages_may_read(self->control))
     add_page(self);
   if (with_set) {
-    if (self->memory == MEMORY_FULL)
-      add_expire(self, &self->command);
+    if (self->memory == MEMORY_FULL) /* SET is rejected, but EXPIRE keeps an existing key */
+      command_add(&self->command, COMMAND("EXPIRE", self->keys->heartbeat, SECONDS_TEXT));
     else
       add_set(self, &self->command, true);
     buffer_add_string(&self->command, self->final_commands);
@@ -431,7 +407,7 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
   struct heartbeat *self = memory_allocate(sizeof *self);
   *self = (struct heartbeat){
       .handler = handler, .owner = owner, .log = log, .keys = keys, .control = control};
-  self->final_commands = command_new((const char *[]){"GET", keys->committed}, 2);
+  self->final_commands = command_new(COMMAND("GET", keys->committed));
   struct redis_connection_options options = {
       .url = url,
       .role = "heartbeat",

@@ -71,7 +71,7 @@ struct run_alive *run_alive_ask(struct event_base *base, const struct log *log,
   struct run_alive *self = memory_allocate(sizeof *self);
   *self = (struct run_alive){.done = done, .owner = owner, .answer = RUN_ALIVE_UNKNOWN};
   (void)snprintf(self->why, sizeof self->why, "no answer within %d s", RUN_ALIVE_MS / 1000);
-  self->query = command_new((const char *[]){"SISMEMBER", set, run_id}, 3);
+  self->query = command_new(COMMAND("SISMEMBER", set, run_id));
   self->finish = loop_timer_new(base, on_finish, self);
   loop_timer_start(self->finish, RUN_ALIVE_MS);
   struct redis_connection_options options = {.url = url, .role = "run guard", .name = name};

@@ -176,10 +176,8 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
   *self = (struct consumer){.handler = handler, .owner = owner, .key = keys->in};
   char seconds[8];
   (void)snprintf(seconds, sizeof seconds, "%d", CONSUMER_BLOCK_SECONDS);
-  const char *words[] = {"BLMOVE", keys->in, keys->inflight, "RIGHT", "LEFT", seconds};
-  const char *old_words[] = {"BRPOPLPUSH", keys->in, keys->inflight, seconds};
-  self->move = command_new(words, 6);
-  self->old_move = command_new(old_words, 4);
+  self->move = command_new(COMMAND("BLMOVE", keys->in, keys->inflight, "RIGHT", "LEFT", seconds));
+  self->old_move = command_new(COMMAND("BRPOPLPUSH", keys->in, keys->inflight, seconds));
   struct client_name name = keys_client_name(keys, "in");
   struct redis_connection_options options = {
       .url = url, .role = "consumer", .name = name.text, .largest_string = payload_limit};
