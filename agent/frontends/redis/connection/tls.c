@@ -41,11 +41,8 @@
 /* The most plain bytes of a record: RFC 8446, 5.1. */
 #define RECORD_BYTES ((size_t)16384)
 
-/* The size of one read(2), enough for a record's header and most answers. */
-#define AHEAD_BYTES ((size_t)4096)
-
 /* The most reads of the socket in a turn of the loop. */
-#define READS_PER_TURN 16
+#define READS_PER_TURN 32
 
 struct tls {
   mbedtls_ssl_config config;
@@ -61,13 +58,11 @@ struct tls_transport {
   char *expected; /* name or address in the certificate: the host, or tls_options.name */
   unsigned char address[16];
   size_t address_length; /* of `expected`; 0: it is a name */
-  bool speaks_tls;       /* the server's first byte was a record type */
-  bool is_up;            /* the handshake is done */
-  bool has_certificate;  /* this client sends one */
-  unsigned reads;        /* since the socket last had no bytes */
-  size_t ahead, taken;   /* length of `bytes`, and how many of them the library has taken */
-  char bytes[AHEAD_BYTES];
-  char why[512]; /* transport.error points here; "" until something is wrong */
+  enum { SERVER_IS_SILENT, SERVER_SPEAKS_TLS, SERVER_SPEAKS_NO_TLS } server;
+  bool is_up;           /* the handshake is done */
+  bool has_certificate; /* this client sends one */
+  unsigned reads;       /* since the socket last had no bytes */
+  char why[512];        /* transport.error points here; "" until something is wrong */
 };
 
 static struct tls_transport *self_of(struct transport *transport) {
@@ -291,7 +286,7 @@ static int fail(struct tls_transport *self, int result) {
     explain_alert(self);
   if (self->why[0] != '\0')
     return TRANSPORT_FAILED;
-  if (self->ahead > 0 && !self->speaks_tls)
+  if (self->server == SERVER_SPEAKS_NO_TLS)
     set_why(self, CONNECTION_ERROR_SPEAKS_NO_TLS,
             "this port does not speak TLS: use redis://, or ssl=false");
   else if (is_too_long(self))
@@ -326,34 +321,24 @@ static int send_bytes(void *context, const unsigned char *bytes, size_t length) 
 }
 
 /* A server that sends without a pause must not block the loop. After READS_PER_TURN reads this
-   reports that it waits; no byte is left here then, so the readable socket wakes the loop again. */
-static int read_ahead(struct tls_transport *self) {
+   reports that it waits. The library reads one record at a time, so all further bytes are in the
+   socket, which wakes the loop again. */
+static int receive(void *context, unsigned char *bytes, size_t size) {
+  struct tls_transport *self = context;
   if (self->reads++ == READS_PER_TURN) {
     self->reads = 0;
     return MBEDTLS_ERR_SSL_WANT_READ;
   }
-  ssize_t length = recv(self->transport.fd, self->bytes, sizeof self->bytes, 0);
+  ssize_t length = recv(self->transport.fd, bytes, size, 0);
   if (length < 0) {
     self->reads = 0;
     return errno == EAGAIN || errno == EINTR ? MBEDTLS_ERR_SSL_WANT_READ : fail_by_errno(self);
   }
-  if (length > 0 && self->ahead == 0) /* the types of records, RFC 8446, 5.1 */
-    self->speaks_tls = self->bytes[0] >= MBEDTLS_SSL_MSG_CHANGE_CIPHER_SPEC &&
-                       self->bytes[0] <= MBEDTLS_SSL_MSG_APPLICATION_DATA;
-  self->ahead = length > 0 ? (size_t)length : self->ahead;
-  self->taken = length > 0 ? 0 : self->ahead;
-  return (int)length;
-}
-
-static int receive(void *context, unsigned char *bytes, size_t size) {
-  struct tls_transport *self = context;
-  int result = self->taken < self->ahead ? 1 : read_ahead(self);
-  if (result <= 0)
-    return result;
-  size_t length = self->ahead - self->taken;
-  length = length < size ? length : size;
-  memcpy(bytes, self->bytes + self->taken, length);
-  self->taken += length;
+  if (length > 0 && self->server == SERVER_IS_SILENT) /* the types of records, RFC 8446, 5.1 */
+    self->server = bytes[0] >= MBEDTLS_SSL_MSG_CHANGE_CIPHER_SPEC &&
+                           bytes[0] <= MBEDTLS_SSL_MSG_APPLICATION_DATA
+                       ? SERVER_SPEAKS_TLS
+                       : SERVER_SPEAKS_NO_TLS;
   return (int)length;
 }
 
@@ -448,7 +433,6 @@ static void free_tls(struct transport *transport) {
   mbedtls_ssl_free(&self->ssl);
   close(transport->fd);
   free(self->expected);
-  explicit_bzero(self->bytes, sizeof self->bytes);
   free(self);
 }
 

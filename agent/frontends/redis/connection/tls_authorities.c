@@ -1,8 +1,3 @@
-/*
- * A directory of authorities often holds each certificate twice: alone, and in a bundle of all.
- * Duplicates are dropped while the files are read, because every handshake searches the whole
- * chain.
- */
 #include "agent/frontends/redis/connection/tls_authorities.h"
 
 #include <dirent.h>
@@ -40,25 +35,6 @@ int tls_authorities_reject_file(const char *source, const char *path, struct err
                    source, path);
 }
 
-/* Removes the certificates after `last` that the chain also has at or before it. */
-static void drop_duplicates(mbedtls_x509_crt *chain, mbedtls_x509_crt *last) {
-  mbedtls_x509_crt *before = last;
-  for (mbedtls_x509_crt *at = last->next; at != NULL; at = before->next) {
-    const mbedtls_x509_crt *known = chain;
-    while (known != at &&
-           (known->raw.len != at->raw.len || memcmp(known->raw.p, at->raw.p, at->raw.len) != 0))
-      known = known->next;
-    if (known == at) {
-      before = at;
-      continue;
-    }
-    before->next = at->next;
-    at->next = NULL;
-    mbedtls_x509_crt_free(at);
-    free(at);
-  }
-}
-
 /* Returns true if the file holds at least one certificate that can be used. */
 static bool add_file(mbedtls_x509_crt *chain, const char *path) {
   struct error ignored;
@@ -69,9 +45,7 @@ static bool add_file(mbedtls_x509_crt *chain, const char *path) {
     last = last->next;
   bool was_empty = chain->version == 0;
   (void)mbedtls_x509_crt_parse_file(chain, path); /* returns the number it skipped */
-  bool is_added = last->next != NULL || (was_empty && chain->version != 0);
-  drop_duplicates(chain, last);
-  return is_added;
+  return last->next != NULL || (was_empty && chain->version != 0);
 }
 
 /* Returns true if a file of the directory holds at least one certificate. */
