@@ -1,57 +1,28 @@
 #include "agent/frontends/redis/delivery/ownership.h"
 
-#include "base/decimal.h"
-#include <assert.h>
-
-#define INSTANCE_LENGTH 16 /* hexadecimal digits */
-
-static_assert(OWNERSHIP_TEXT_SIZE > 2 * DECIMAL_LENGTH_MAX + INSTANCE_LENGTH + 2,
-              "a token has two decimal numbers, the instance and two colons");
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* A value with a larger epoch is treated as foreign text, so that the epoch never overflows. */
 #define EPOCH_MAX (UINT64_MAX / 2)
 
-/* Reads a number in the form that decimal_write writes: without a sign and leading zeros. */
-static bool parse_decimal(const char **at, const char *end, uint64_t *number) {
-  const char *begin = *at;
-  *number = 0;
-  for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
-    const uint64_t digit = (uint64_t)(**at - '0');
-    if (*number > (UINT64_MAX - digit) / 10)
-      return false;
-    *number = 10 * *number + digit;
-  }
-  return (size_t)(*at - begin) == decimal_length(*number);
-}
-
-static bool parse_instance(const char **at, const char *end, uint64_t *instance) {
-  *instance = 0;
-  if (end - *at < INSTANCE_LENGTH)
-    return false;
-  for (int i = 0; i < INSTANCE_LENGTH; i++, ++*at) {
-    const bool is_letter = **at >= 'a' && **at <= 'f';
-    if (!is_letter && (**at < '0' || **at > '9'))
-      return false;
-    *instance = *instance << 4 | (uint64_t)(is_letter ? **at - 'a' + 10 : **at - '0');
-  }
-  return true;
-}
-
-static bool parse_colon(const char **at, const char *end) {
-  return *at < end && *(*at)++ == ':';
-}
-
-/* Returns epoch 0, which is no owner, for a value that no agent can have written. */
+/* Returns epoch 0, which is no owner, for a value that no agent can have written: one that differs
+   from the token with the same numbers. */
 static struct ownership parse(const char *value, size_t length) {
-  struct ownership ownership;
+  struct ownership parsed = {0};
+  char text[OWNERSHIP_TEXT_SIZE], *end;
   if (value == NULL)
-    return (struct ownership){0};
-  const char *at = value, *end = value + length;
-  bool is_token = parse_decimal(&at, end, &ownership.epoch) && parse_colon(&at, end) &&
-                  parse_instance(&at, end, &ownership.instance) && parse_colon(&at, end) &&
-                  parse_decimal(&at, end, &ownership.delivered) && at == end &&
-                  ownership.epoch < EPOCH_MAX;
-  return is_token ? ownership : (struct ownership){0};
+    return parsed;
+  parsed.epoch = strtoull(value, &end, 10);
+  if (*end == ':')
+    parsed.instance = strtoull(end + 1, &end, 16);
+  if (*end == ':')
+    parsed.delivered = strtoull(end + 1, &end, 10);
+  bool is_token = ownership_text(&parsed, parsed.delivered, text) == length &&
+                  memcmp(text, value, length) == 0 && parsed.epoch < EPOCH_MAX;
+  return is_token ? parsed : (struct ownership){0};
 }
 
 enum ownership_state ownership_update(struct ownership *self, bool executed, const char *value,
@@ -83,12 +54,6 @@ enum ownership_state ownership_compare(const struct ownership *self, const char 
 
 size_t ownership_text(const struct ownership *self, uint64_t sequence,
                       char out[OWNERSHIP_TEXT_SIZE]) {
-  char *at = decimal_write(out, self->epoch);
-  *at++ = ':';
-  for (int shift = 4 * (INSTANCE_LENGTH - 1); shift >= 0; shift -= 4)
-    *at++ = "0123456789abcdef"[self->instance >> shift & 0xF];
-  *at++ = ':';
-  at = decimal_write(at, sequence);
-  *at = '\0';
-  return (size_t)(at - out);
+  return (size_t)snprintf(out, OWNERSHIP_TEXT_SIZE, "%" PRIu64 ":%016" PRIx64 ":%" PRIu64,
+                          self->epoch, self->instance, sequence);
 }

@@ -36,10 +36,10 @@ enum ownership_state {
   OWNERSHIP_TAKEN      /* another agent owns the job */
 };
 
-/* Takes a value of the key (NULL if the key does not exist), and adds 1 to `delivered` if the
-   transaction `delivered` + 1 was executed. If `executed` is true, its EXEC was acknowledged before
-   this value was read, and the returned state is about the transaction after it. If `executed` is
-   false, only the value tells whether it was executed. */
+/* Takes a value of the key, which ends with a NUL (NULL if the key does not exist), and adds 1 to
+   `delivered` if the transaction `delivered` + 1 was executed. If `executed` is true, its EXEC was
+   acknowledged before this value was read, and the returned state is about the transaction after
+   it. If `executed` is false, only the value tells whether it was executed. */
 enum ownership_state ownership_update(struct ownership *self, bool executed, const char *value,
                                       size_t length);
 
