@@ -10,7 +10,7 @@
  * Connects a socket to a server without blocking the loop. It resolves the name and tries its
  * addresses in turn until one accepts. Deadlines, in milliseconds:
  */
-#define DIALER_RESOLVE_MS 15000 /* musl gives up after 5 s, and is asked twice: resolver.c */
+#define DIALER_RESOLVE_MS 15000 /* musl gives up after 5 s, and is asked twice */
 #define DIALER_ADDRESS_MS 3000  /* for each address */
 
 struct dialer;
