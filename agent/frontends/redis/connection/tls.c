@@ -28,12 +28,6 @@
 #include <mbedtls/x509_crt.h>
 #include <psa/crypto.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__)
-#include <sys/auxv.h>
-#endif
-
 #include "agent/frontends/redis/connection/tls_authorities.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -470,33 +464,17 @@ struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
 
 /* --- configuration --------------------------------------------------------------------------- */
 
-#define AES_SUITES                                                                                 \
-  MBEDTLS_TLS1_3_AES_128_GCM_SHA256, MBEDTLS_TLS1_3_AES_256_GCM_SHA384,                            \
-      MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,                                             \
-      MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,                                               \
-      MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,                                             \
-      MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
-
-#define CHACHA_SUITES                                                                              \
-  MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256, MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,  \
-      MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
-
-/* The fastest first: AES-GCM if the processor has instructions for it. */
-static const int aes_first[] = {AES_SUITES, CHACHA_SUITES, 0};
-static const int chacha_first[] = {CHACHA_SUITES, AES_SUITES, 0};
-
-/* Returns true if the processor has instructions for AES and for the multiplication of GCM. */
-static bool has_aes_instructions(void) {
-#if defined(__x86_64__)
-  unsigned eax, ebx, ecx, edx;
-  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_AES) != 0 &&
-         (ecx & bit_PCLMUL) != 0;
-#elif defined(__aarch64__)
-  return (getauxval(AT_HWCAP) & HWCAP_AES) != 0 && (getauxval(AT_HWCAP) & HWCAP_PMULL) != 0;
-#else
-  return false;
-#endif
-}
+/* AES-GCM first: almost every processor has instructions for it. */
+static const int suites[] = {MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
+                             MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
+                             MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+                             MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+                             MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+                             MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+                             MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+                             MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+                             MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+                             0};
 
 static int load_own(struct tls *self, const struct tls_options *options, struct error *error) {
   const char *certificate = options->certificate, *key = options->key;
@@ -524,7 +502,7 @@ static int load(struct tls *self, const struct tls_options *options, struct erro
                                   MBEDTLS_SSL_PRESET_DEFAULT) != 0)
     return error_set(error, "TLS: out of memory");
   mbedtls_ssl_conf_rng(config, mbedtls_psa_get_random, NULL);
-  mbedtls_ssl_conf_ciphersuites(config, has_aes_instructions() ? aes_first : chacha_first);
+  mbedtls_ssl_conf_ciphersuites(config, suites);
   mbedtls_ssl_conf_authmode(config, options->insecure ? MBEDTLS_SSL_VERIFY_NONE
                                                       : MBEDTLS_SSL_VERIFY_REQUIRED);
   if (!options->insecure &&
