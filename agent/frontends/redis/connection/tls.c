@@ -212,49 +212,45 @@ static int verify(void *context, mbedtls_x509_crt *certificate, int depth, uint3
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
+#define WANTS_CERTIFICATE "the server wants a client's certificate: pass one with --cert and --key"
+
 /* The alerts of RFC 8446, 6.2. */
-static struct connection_error alert_connection_error(unsigned char alert, bool has_certificate) {
-  switch (alert) {
-  case MBEDTLS_SSL_ALERT_MSG_NO_CERT:
-  case MBEDTLS_SSL_ALERT_MSG_CERT_REQUIRED:
-    return (struct connection_error){
-        "the server wants a client's certificate: pass one with --cert and --key",
-        CONNECTION_ERROR_WANTS_CERTIFICATE};
-  case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
-  case MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT:
-  case MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED:
-  case MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED:
-  case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:
-  case MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA:
-  case MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR:
-    if (has_certificate)
-      return (struct connection_error){"the server refuses the certificate of --cert",
-                                       CONNECTION_ERROR_CERTIFICATE_REFUSED};
-    return (struct connection_error){
-        "the server refuses this client: it may want a certificate, which --cert and --key pass",
-        CONNECTION_ERROR_WANTS_CERTIFICATE};
-  case MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE:
-    return (struct connection_error){
-        "the server refuses the handshake: it wants a client's certificate "
-        "(--cert, --key), or has no cipher in common",
-        CONNECTION_ERROR_WANTS_CERTIFICATE};
-  case MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION:
-    return (struct connection_error){"the server speaks neither TLS 1.2 nor 1.3", 0};
-  case MBEDTLS_SSL_ALERT_MSG_UNRECOGNIZED_NAME:
-    return (struct connection_error){"the server does not know this name: pass another with --sni",
-                                     CONNECTION_ERROR_UNKNOWN_NAME};
-  default:
-    return (struct connection_error){NULL, 0};
-  }
+static const struct {
+  unsigned char alert;
+  int code;
+  const char *why;
+} alerts[] = {
+    {MBEDTLS_SSL_ALERT_MSG_NO_CERT, CONNECTION_ERROR_WANTS_CERTIFICATE, WANTS_CERTIFICATE},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_REQUIRED, CONNECTION_ERROR_WANTS_CERTIFICATE, WANTS_CERTIFICATE},
+    {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE, CONNECTION_ERROR_WANTS_CERTIFICATE,
+     "the server refuses the handshake: it wants a client's certificate (--cert, --key), or has no "
+     "cipher in common"},
+    {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, 0, "the server speaks neither TLS 1.2 nor 1.3"},
+    {MBEDTLS_SSL_ALERT_MSG_UNRECOGNIZED_NAME, CONNECTION_ERROR_UNKNOWN_NAME,
+     "the server does not know this name: pass another with --sni"}};
+
+/* Returns true if the alert is about the certificate of this client. */
+static bool is_about_certificate(unsigned char alert) {
+  return (alert >= MBEDTLS_SSL_ALERT_MSG_BAD_CERT && alert <= MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN) ||
+         alert == MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA || alert == MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR;
 }
 
 static void explain_alert(struct tls_transport *self) {
-  unsigned char alert = self->ssl.MBEDTLS_PRIVATE(in_msg)[1];
-  const struct connection_error why = alert_connection_error(alert, self->has_certificate);
-  if (why.text != NULL)
-    set_why(self, why.code, "%s", why.text);
-  else
+  const unsigned char alert = self->ssl.MBEDTLS_PRIVATE(in_msg)[1];
+  for (size_t i = 0; i < sizeof alerts / sizeof *alerts; i++)
+    if (alerts[i].alert == alert) {
+      set_why(self, alerts[i].code, "%s", alerts[i].why);
+      return;
+    }
+  if (!is_about_certificate(alert))
     set_why(self, 0, "the server ends TLS by alert %u", alert);
+  else if (self->has_certificate)
+    set_why(self, CONNECTION_ERROR_CERTIFICATE_REFUSED,
+            "the server refuses the certificate of --cert");
+  else
+    set_why(self, CONNECTION_ERROR_WANTS_CERTIFICATE,
+            "the server refuses this client: it may want a certificate, which --cert and --key "
+            "pass");
 }
 
 /* A handshake message must fit into the library's buffer for one record. */
