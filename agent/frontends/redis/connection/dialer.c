@@ -62,25 +62,18 @@ static void let_go(struct lookup *self) {
 
 /* Writes the addresses in /etc/resolv.conf, separated by commas, as far as `size` allows. */
 static void list_name_servers(char *out, size_t size) {
-  static const char key[] = "nameserver";
-  char line[256];
+  char *line = NULL, *rest;
+  size_t line_size = 0, length = 0;
   FILE *file = fopen("/etc/resolv.conf", "re");
-  size_t length = 0;
   out[0] = '\0';
-  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-    if (strncmp(line, key, sizeof key - 1) != 0)
+  while (file != NULL && getline(&line, &line_size, file) >= 0) {
+    const char *key = strtok_r(line, " \t\n", &rest), *address = strtok_r(NULL, " \t\n", &rest);
+    if (address == NULL || strcmp(key, "nameserver") != 0 ||
+        length + strlen(address) + sizeof ", " > size)
       continue;
-    char *address = line + sizeof key - 1 + strspn(line + sizeof key - 1, " \t");
-    address[strspn(address, "0123456789ABCDEF.:%abcdefghijklmnopqrstuvwxyz")] = '\0';
-    if (address[0] == '\0')
-      continue;
-    int added = snprintf(out + length, size - length, "%s%s", length > 0 ? ", " : "", address);
-    if (added < 0 || (size_t)added >= size - length) {
-      out[length] = '\0';
-      break;
-    }
-    length += (size_t)added;
+    length += (size_t)sprintf(out + length, "%s%s", length > 0 ? ", " : "", address);
   }
+  free(line);
   if (file != NULL)
     (void)fclose(file);
 }
