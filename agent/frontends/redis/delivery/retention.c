@@ -1,29 +1,26 @@
 #include "agent/frontends/redis/delivery/retention.h"
 
+#include <string.h>
+
 bool retention_is_on(const struct retention *self) {
   return self->maxlen > 0 && self->keep_bytes > 0;
 }
 
-static struct retention_span *span(struct retention *self, size_t index) {
-  return &self->spans[(self->first + index) % RETENTION_SPANS];
-}
-
 static void drop_oldest(struct retention *self) {
-  self->events -= span(self, 0)->events;
-  self->bytes -= span(self, 0)->bytes;
-  self->first = (self->first + 1) % RETENTION_SPANS;
-  self->count--;
+  self->events -= self->spans[0].events;
+  self->bytes -= self->spans[0].bytes;
+  memmove(self->spans, self->spans + 1, --self->count * sizeof *self->spans);
 }
 
 static struct retention_span *open_span(struct retention *self) {
-  struct retention_span *opened = span(self, self->count++);
-  *opened = (struct retention_span){.opened_ms = RETENTION_NEVER, .delivered_ms = RETENTION_NEVER};
-  return opened;
+  self->spans[self->count] =
+      (struct retention_span){.opened_ms = RETENTION_NEVER, .delivered_ms = RETENTION_NEVER};
+  return &self->spans[self->count++];
 }
 
 /* Returns the span that new events belong to. Sets *opened if the span is new. */
 static struct retention_span *last_span(struct retention *self, bool *opened) {
-  struct retention_span *last = self->count > 0 ? span(self, self->count - 1) : NULL;
+  struct retention_span *last = self->count > 0 ? &self->spans[self->count - 1] : NULL;
   *opened = last == NULL || last->bytes >= self->keep_bytes / RETENTION_PARTS ||
             (last->delivered_ms != RETENTION_NEVER &&
              last->delivered_ms - last->opened_ms >= RETENTION_SPAN_MS);
@@ -64,16 +61,18 @@ uint64_t retention_add(struct retention *self, uint64_t events, uint64_t bytes, 
 }
 
 void retention_delivered(struct retention *self, uint64_t bytes, int64_t now_ms) {
-  for (size_t i = self->count; i-- > 0 && span(self, i)->delivered_ms == RETENTION_NEVER;) {
-    struct retention_span *waiting = span(self, i);
+  for (size_t i = self->count; i-- > 0;) {
+    struct retention_span *waiting = &self->spans[i];
+    if (waiting->delivered_ms != RETENTION_NEVER)
+      break;
     if (waiting->end > bytes)
       continue;
     waiting->delivered_ms = now_ms;
     if (waiting->opened_ms == RETENTION_NEVER)
       waiting->opened_ms = now_ms;
   }
-  while (self->count > 0 && span(self, 0)->delivered_ms != RETENTION_NEVER &&
-         now_ms - span(self, 0)->delivered_ms >= RETENTION_MS)
+  while (self->count > 0 && self->spans[0].delivered_ms != RETENTION_NEVER &&
+         now_ms - self->spans[0].delivered_ms >= RETENTION_MS)
     drop_oldest(self);
 }
 

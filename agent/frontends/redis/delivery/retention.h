@@ -48,8 +48,7 @@ struct retention {
   uint64_t length;                              /* an upper bound of the stream's length */
   uint64_t events;                              /* in all spans */
   uint64_t bytes;                               /* in all spans */
-  struct retention_span spans[RETENTION_SPANS]; /* a ring */
-  size_t first;
+  struct retention_span spans[RETENTION_SPANS]; /* the oldest first */
   size_t count;
 };
 
