@@ -26,7 +26,7 @@ void control_messages_release(struct control_messages *self) {
 }
 
 static struct control_message **bucket(const struct control_messages *self, const char *step_id) {
-  return &self->by_id[hash_bytes(step_id, strlen(step_id)) % BUCKETS].first;
+  return &self->by_id[hash_bytes(step_id, strlen(step_id)) % BUCKETS];
 }
 
 /* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a

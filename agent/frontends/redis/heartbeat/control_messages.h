@@ -39,13 +39,9 @@ struct control_message {
   struct control_message *newer, *same_hash;
 };
 
-struct control_bucket {
-  struct control_message *first;
-};
-
 struct control_messages {
   struct control_message *oldest, *newest;
-  struct control_bucket *by_id; /* a hash table; NULL while there are no messages */
+  struct control_message **by_id; /* a hash table; NULL while there are no messages */
   size_t count, bytes;
   size_t by_state[CONTROL_REMOVING + 1]; /* the number of messages in each state */
   uint64_t next_number;                  /* the number of the next message that is read */
