@@ -327,20 +327,12 @@ LOOP_CALLBACK(on_turn, struct redis_frontend *self) {
 
 /* --- callbacks of the heartbeat -------------------------------------------------------------- */
 
-static void read_status(struct redis_frontend *self) {
+static void on_describe(void *owner, struct buffer *out) {
+  struct redis_frontend *self = owner;
   uint64_t reconnections = delivery_reconnections(delivery_of(self)) +
                            consumer_reconnections(self->intake->consumer) +
                            heartbeat_reconnections(self->heartbeat);
-  /* The first heartbeat omits the container's figures, which would delay the start. */
-  status_read(&self->status, self->status.written > 0 ? cgroup_own() : NULL,
-              self->outbox->send_queue.bytes, reconnections);
-}
-
-static void on_describe(void *owner, struct buffer *out) {
-  struct redis_frontend *self = owner;
-  if (status_is_due(&self->status))
-    read_status(self);
-  status_write(&self->status, out);
+  status_write(&self->status, cgroup_own, self->outbox->send_queue.bytes, reconnections, out);
 }
 
 static bool on_committed(void *owner, const char *value, size_t length) {

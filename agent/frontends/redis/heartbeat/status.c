@@ -42,12 +42,9 @@ static void add_figure(struct buffer *out, const char *name, int64_t figure) {
     add_number(out, name, (uint64_t)figure);
 }
 
-bool status_is_due(const struct status *self) {
-  return self->written == 0 || self->written % STATUS_REFRESHED == 1;
-}
-
-void status_read(struct status *self, const struct cgroup *container, size_t held_bytes,
-                 uint64_t reconnects) {
+/* `container` may be NULL. */
+static void read_figures(struct status *self, const struct cgroup *container, size_t held_bytes,
+                         uint64_t reconnects) {
   struct buffer *out = &self->text;
   out->length = self->agent_length;
   add_number(out, ",\"Steps\":{\"ok\":", self->steps.ok);
@@ -70,7 +67,10 @@ void status_read(struct status *self, const struct cgroup *container, size_t hel
   buffer_add_string(out, seconds);
 }
 
-void status_write(struct status *self, struct buffer *out) {
+void status_write(struct status *self, const struct cgroup *(*container)(void), size_t held_bytes,
+                  uint64_t reconnects, struct buffer *out) {
+  if (self->written == 0 || self->written % STATUS_REFRESHED == 1)
+    read_figures(self, self->written > 0 ? container() : NULL, held_bytes, reconnects);
   self->written++;
   buffer_add(out, self->text.bytes, self->text.length);
 }

@@ -1,7 +1,6 @@
 #ifndef AGENT_FRONTENDS_REDIS_HEARTBEAT_STATUS_H
 #define AGENT_FRONTENDS_REDIS_HEARTBEAT_STATUS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,22 +19,17 @@ struct status {
   size_t agent_length; /* the length of the first part, which does not change */
 };
 
-/* Returns true if status_read must be called before the next status_write. The figures are read for
-   the first and the second heartbeat, and then for every STATUS_REFRESHED-th one. */
-#define STATUS_REFRESHED 5
-bool status_is_due(const struct status *self);
-
 void status_init(struct status *self, const char *version);
 void status_release(struct status *self);
 
 /* Counts a step that was answered by a command or by the agent itself. */
 void status_count(struct status *self, const struct step_result *result);
 
-/* Reads the figures. Unknown ones are omitted; if `container` is NULL, all of the container's. */
-void status_read(struct status *self, const struct cgroup *container, size_t held_bytes,
-                 uint64_t reconnects);
-
-/* Appends the members to a JSON object, each with a comma before it. */
-void status_write(struct status *self, struct buffer *out);
+/* Appends the members to a JSON object, each with a comma before it. The figures are read for the
+   first and the second heartbeat, and then for every STATUS_REFRESHED-th one. Unknown ones are
+   omitted, and in the first heartbeat those of the container, which would delay the start. */
+#define STATUS_REFRESHED 5
+void status_write(struct status *self, const struct cgroup *(*container)(void), size_t held_bytes,
+                  uint64_t reconnects, struct buffer *out);
 
 #endif
