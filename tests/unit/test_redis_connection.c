@@ -12,11 +12,11 @@
  * The owner of a connection in a test, its server, and a transcript of the callbacks:
  *
  *   start(owner, unlimited);
- *   expect(owner, "connected ready");
+ *   expect(owner, "ready");
  *   fake_redis_send(owner->server, "+one\r\n");
- *   expect(owner, "connected ready one");
+ *   expect(owner, "ready one");
  *
- * Its words are connected, ready, lost, unreachable and failed. A reply is its text.
+ * Its words are ready, lost, unreachable and failed. A reply is its text.
  */
 struct owner {
   struct loop loop;
@@ -30,10 +30,6 @@ struct owner {
   const char *drop_at; /* the reply at which the owner drops, or stops, the connection */
   const char *stop_at;
 };
-
-static void on_connected(void *owner) {
-  recorder_add(&((struct owner *)owner)->recorder, "connected");
-}
 
 static void on_ready(void *owner, const struct reply *value) {
   (void)value;
@@ -101,8 +97,7 @@ static size_t unlimited(void) {
 }
 
 static void make(struct owner *self, size_t (*largest_string)(void)) {
-  static const struct redis_connection_handler handler = {.connected = on_connected,
-                                                          .ready = on_ready,
+  static const struct redis_connection_handler handler = {.ready = on_ready,
                                                           .reply = on_reply,
                                                           .disconnected = on_down,
                                                           .unreachable = on_unreachable,
@@ -128,7 +123,7 @@ static void expect(struct owner *self, const char *transcript) {
 
 static void becomes_ready(struct owner *self) {
   start(self, unlimited);
-  expect(self, "connected ready");
+  expect(self, "ready");
   assert_true(redis_connection_is_ready(self->connection));
 }
 
@@ -154,7 +149,7 @@ STOPPED_TEST(a_handshake_that_arrives_in_single_bytes_times_out) {
     assert_true(fake_redis_is_connected(owner->server));
     virtual_time_ms += 1000;
   }
-  expect(owner, "connected unreachable");
+  expect(owner, "unreachable");
   assert_int_equal(loop_logged(&owner->loop, "no answer in time"), 1);
 }
 
@@ -172,7 +167,7 @@ static int64_t away_ms(struct owner *owner, const char *why) {
     redis_connection_reconnect(owner->connection, why);
   else
     fake_redis_close_connection(owner->server);
-  expect(owner, "lost connected ready");
+  expect(owner, "lost ready");
   return virtual_time_ms - start_ms;
 }
 
@@ -180,7 +175,7 @@ static void reconnects_on(struct owner *owner, const char *text) {
   recorder_reset(&owner->recorder);
   assert_true(redis_connection_recover(owner->connection, text));
   assert_false(redis_connection_is_ready(owner->connection));
-  expect(owner, "lost connected ready");
+  expect(owner, "lost ready");
 }
 
 /* Half of a pause is random. Timers may be some milliseconds early. */
@@ -210,9 +205,9 @@ READY_TEST(the_same_reason_is_logged_once) {
 READY_TEST(the_reason_of_an_outage_is_logged_once) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
-  expect(owner, "connected ready lost unreachable unreachable unreachable");
+  expect(owner, "ready lost unreachable unreachable unreachable");
   assert_int_equal(loop_logged(&owner->loop, "cannot connect"), 0);
-  expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
+  expect(owner, "ready lost unreachable unreachable unreachable unreachable "
                 "unreachable unreachable unreachable unreachable");
   assert_int_equal(loop_logged(&owner->loop, "cannot connect"), 1);
 }

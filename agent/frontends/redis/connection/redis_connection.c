@@ -505,13 +505,10 @@ static void on_dialed(void *owner, struct transport *transport, struct connectio
     return;
   }
   redis_socket_open(&self->socket, transport);
-  if (endpoint_is_sentinel(&self->endpoint)) {
+  if (endpoint_is_sentinel(&self->endpoint))
     ask_sentinel(self, false);
-    return;
-  }
-  begin_handshake(self);
-  if (self->handler->connected != NULL)
-    self->handler->connected(self->owner);
+  else
+    begin_handshake(self);
 }
 
 static void dial(struct redis_connection *self) {

@@ -54,8 +54,6 @@ enum redis_connection_state {
 
 /* Every function except `ready`, `reply` and `failed` may be NULL. */
 struct redis_connection_handler {
-  /* The socket is connected and the handshake has begun. */
-  void (*connected)(void *owner);
   /* The owner may send. `value` is the reply that handshake_commands.value names, or nil. */
   void (*ready)(void *owner, const struct reply *value);
   /* The handshake has succeeded; with `early`, this may be after ready(). */

@@ -474,14 +474,10 @@ static void on_reply(void *owner, const struct reply *reply) {
   }
 }
 
-static void on_connected(void *owner) {
-  record(owner, DELIVERY_CONNECTED);
-}
-
 static void on_ready(void *owner, const struct reply *committed) {
   struct delivery *self = owner;
   on_committed(self, committed);
-  self->handler->changed(self->owner);
+  record(self, DELIVERY_CONNECTED);
 }
 
 static void on_down(void *owner) {
@@ -529,14 +525,13 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                               const struct delivery_options *options, const struct keys *keys,
                               struct send_queue *send_queue, const struct delivery_handler *handler,
                               void *owner) {
-  static const struct redis_connection_handler redis_connection_handler = {
-      .connected = on_connected,
-      .ready = on_ready,
-      .reply = on_reply,
-      .writable = on_writable,
-      .disconnected = on_down,
-      .unreachable = on_unreachable,
-      .failed = on_failed};
+  static const struct redis_connection_handler redis_connection_handler = {.ready = on_ready,
+                                                                           .reply = on_reply,
+                                                                           .writable = on_writable,
+                                                                           .disconnected = on_down,
+                                                                           .unreachable =
+                                                                               on_unreachable,
+                                                                           .failed = on_failed};
   struct client_name name = keys_client_name(keys, "out");
   struct delivery *self = memory_allocate(sizeof *self);
   *self = (struct delivery){.log = log,

@@ -30,7 +30,7 @@ struct delivery_options {
 };
 
 enum delivery_notification {
-  DELIVERY_CONNECTED = 1,    /* the socket is connected, and the handshake has begun */
+  DELIVERY_CONNECTED = 1,    /* the handshake has succeeded */
   DELIVERY_OWNED = 2,        /* once: this agent owns the job */
   DELIVERY_DELIVERED = 4,    /* a batch was executed, and has left the send queue */
   DELIVERY_LOST_DATA = 8,    /* Redis has lost acknowledged data; once until the next delivery */
