@@ -192,7 +192,6 @@ int job_await_agent(struct program *program, struct job_agent *agent, struct err
    again in smaller pieces. Between two pages others push at the head and take at the tail. Then an
    element is visited twice, but no element that stays is left out. */
 struct list_reader {
-  struct pipeline *redis;
   void *owner;
   /* Returns whether to go on. */
   bool (*visit)(void *owner, const char *element);
@@ -202,13 +201,12 @@ struct list_reader {
 
 static void on_page(void *context, const struct reply *reply) {
   struct list_reader *self = context;
-  const bool is_truncated = pipeline_is_truncated(self->redis);
   const size_t count = reply->type == REPLY_ARRAY ? reply->elements : 0;
-  if (is_truncated && self->size > 1) {
+  if (reply->is_truncated && self->size > 1) {
     self->size = self->size / 4 > 0 ? self->size / 4 : 1;
     return;
   }
-  self->is_over = !is_truncated && count < self->size;
+  self->is_over = !reply->is_truncated && count < self->size;
   for (size_t i = 0; i < count; i++)
     if (!self->visit(self->owner, reply_text(reply->element[i])))
       self->is_over = true;
@@ -219,7 +217,6 @@ static void on_page(void *context, const struct reply *reply) {
 static int read_list(struct program *program, const char *key, struct list_reader *self,
                      struct error *error) {
   struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
-  self->redis = program->redis;
   while (!self->is_over) {
     char first[24], last[24];
     (void)snprintf(first, sizeof first, "%zu", self->at);

@@ -190,10 +190,6 @@ void pipeline_free(struct pipeline *self) {
   free(self);
 }
 
-bool pipeline_is_truncated(const struct pipeline *self) {
-  return redis_connection_reply_is_truncated(self->connection);
-}
-
 int64_t pipeline_away_ms(const struct pipeline *self) {
   return self->away_ms == 0 ? 0 : clock_monotonic_ms() - self->away_ms + 1;
 }

@@ -85,9 +85,6 @@ struct pipeline_pages {
 int pipeline_next_page(struct pipeline_pages *self, const char *const *words,
                        reply_handler *handler, void *owner, struct error *error);
 
-/* Inside a handler: whether only the beginning of the reply was kept. */
-bool pipeline_is_truncated(const struct pipeline *self);
-
 /* Returns the milliseconds since the connection was lost or first tried; 0 while it works. */
 int64_t pipeline_away_ms(const struct pipeline *self);
 

@@ -18,7 +18,6 @@
 /* --- backwards -------------------------------------------------------------------------------- */
 
 struct backward_scan {
-  struct pipeline *redis;
   /* Called for each event, the newest first. Returns whether to go on. */
   bool (*visit)(void *owner, const struct event_view *view);
   void *owner;
@@ -31,7 +30,7 @@ struct backward_scan {
 static void on_page(void *context, const struct reply *reply) {
   struct backward_scan *self = context;
   struct event_view view;
-  if (pipeline_is_truncated(self->redis)) {
+  if (reply->is_truncated) {
     self->state = self->count == 1 ? SCAN_TOO_LARGE : SCAN_GOES_ON;
     self->count = self->count / 4 > 0 ? self->count / 4 : 1;
     return;
@@ -52,7 +51,6 @@ static int scan_backward(struct program *program, const char *key, struct backwa
                          struct error *error) {
   struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
   int result = 0;
-  self->redis = program->redis;
   self->count = PAGE_MAX;
   while (result == 0 && self->state == SCAN_GOES_ON) {
     char count[16];

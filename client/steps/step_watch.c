@@ -65,7 +65,7 @@ static void deliver(struct step_watch *self, const struct reply *entries) {
 
 static void on_reply(void *owner, const struct reply *reply) {
   struct step_watch *self = owner;
-  const bool is_truncated = reply != NULL && pipeline_is_truncated(self->reader);
+  const bool is_truncated = reply != NULL && reply->is_truncated;
   const struct reply *entries = NULL;
   const char *failure = NULL;
   self->is_reading = false;

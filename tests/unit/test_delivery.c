@@ -589,10 +589,10 @@ struct asker {
 
 static void ask(struct asker *self);
 
-static void on_answer(void *owner, const struct reply *reply, bool whole) {
+static void on_answer(void *owner, const struct reply *reply) {
   struct asker *self = owner;
   self->answers++;
-  self->cut += !whole;
+  self->cut += reply->is_truncated;
   strncat(strncat(self->text, reply->type == REPLY_NIL ? "nil" : reply->str, 64), " ", 2);
   if (self->put != NULL) {
     delivery_owner_put(self->owner, self->put);

@@ -637,7 +637,3 @@ void redis_connection_mark_healthy(struct redis_connection *self) {
            (double)(self->ready_ms - self->outage.since_ms) / 1000);
   self->outage.state = NO_OUTAGE;
 }
-
-bool redis_connection_reply_is_truncated(const struct redis_connection *self) {
-  return self->socket.is_truncated;
-}

@@ -150,7 +150,4 @@ struct error_reply_text redis_connection_explain(const struct redis_connection *
 /* A reply was useful: ends an outage and resets the pauses. */
 void redis_connection_mark_healthy(struct redis_connection *self);
 
-/* Inside reply(): see redis_socket.is_truncated. */
-bool redis_connection_reply_is_truncated(const struct redis_connection *self);
-
 #endif

@@ -41,25 +41,20 @@ struct connection_error redis_socket_timeout(const struct redis_socket *self) {
       CONNECTION_ERROR_SPEAKS_NO_TLS};
 }
 
-static void parse(struct redis_socket *self, const char *bytes, size_t length) {
-  const char *at = bytes, *end = bytes + length;
+static void parse(struct redis_socket *self, const char *at, size_t length) {
+  const char *end = at + length;
+  const struct reply *reply;
   bool progress = (self->without_reply += length) >= REDIS_SOCKET_PROGRESS_BYTES;
   self->is_parsing = true;
-  while (self->transport != NULL) {
-    const struct reply *reply;
-    enum reply_parser_result result = reply_parser_next(&self->parser, &at, end, &reply);
-    if (result == REPLY_PARSER_MORE && progress)
-      restart_timeout(self);
-    if (result == REPLY_PARSER_MORE)
-      break;
+  while (self->transport != NULL && (reply = reply_parser_next(&self->parser, &at, end)) != NULL) {
     progress = true;
-    self->is_truncated = result == REPLY_PARSER_TRUNCATED;
-    if (result == REPLY_PARSER_BROKEN)
-      self->handler->lost(
-          self->owner, (struct connection_error){self->parser.error, CONNECTION_ERROR_NOT_REDIS});
-    else
-      self->handler->reply(self->owner, reply);
+    self->handler->reply(self->owner, reply);
   }
+  if (self->transport != NULL && self->parser.error[0] != '\0')
+    self->handler->lost(self->owner,
+                        (struct connection_error){self->parser.error, CONNECTION_ERROR_NOT_REDIS});
+  else if (self->transport != NULL && progress)
+    restart_timeout(self);
   self->is_parsing = false;
   if (self->transport == NULL)
     reply_parser_release(&self->parser);

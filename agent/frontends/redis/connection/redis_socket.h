@@ -35,10 +35,7 @@ struct redis_socket {
     SOCKET_BROKEN /* a write has failed; the replies that arrived before are still read */
   } state;
   bool wants_capacity; /* redis_socket_write has written less than all */
-  /* Inside reply(): a string was longer than largest_string, so the reply is only the beginning of
-     that string. */
-  bool is_truncated;
-  bool is_parsing; /* inside reply(), whose reply lies in the parser */
+  bool is_parsing;     /* inside reply(), whose reply lies in the parser */
   struct event *readable;
   struct event *writable;
   struct event *timer; /* of the reply timeout; reports the loss if the socket is broken */

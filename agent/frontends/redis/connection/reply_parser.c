@@ -19,17 +19,20 @@ static void fail(struct reply_parser *self, const char *why) {
   (void)snprintf(self->error, sizeof self->error, "%s", why);
 }
 
+static bool is_truncated(const struct reply_parser *self) {
+  return self->reply != NULL && self->reply->is_truncated;
+}
+
 /* Ends an item, and the arrays of which it is the last one. */
 static void end_item(struct reply_parser *self) {
   while (self->depth > 0 && --self->open[self->depth - 1].left == 0)
     self->depth--;
-  if (self->depth == 0)
-    self->result = self->is_truncated ? REPLY_PARSER_TRUNCATED : REPLY_PARSER_REPLY;
+  self->is_whole = self->depth == 0;
 }
 
 /* Makes the next item and puts it into its array. Returns NULL if the reply is truncated. */
 static struct reply *add_item(struct reply_parser *self, enum reply_type type) {
-  if (self->is_truncated)
+  if (is_truncated(self))
     return NULL;
   struct reply *item = arena_allocate(&self->arena, sizeof *item);
   *item = (struct reply){.type = type};
@@ -65,19 +68,18 @@ static void truncate_reply(struct reply_parser *self, size_t length) {
   size_t beginning = length < REPLY_PARSER_BEGINNING ? length : REPLY_PARSER_BEGINNING;
   arena_release(&self->arena);
   self->reply = arena_allocate(&self->arena, sizeof *self->reply);
-  *self->reply = (struct reply){.type = REPLY_STRING};
+  *self->reply = (struct reply){.type = REPLY_STRING, .is_truncated = true};
   reserve_text(self, self->reply, beginning);
   self->string = self->reply->str;
   self->copied = beginning;
-  self->is_truncated = true;
 }
 
 static void begin_string(struct reply_parser *self, size_t length) {
   self->left = length + 2;
   self->copied = 0;
-  if (!self->is_truncated && !fits(self, length))
+  if (!is_truncated(self) && !fits(self, length))
     truncate_reply(self, length);
-  if (self->is_truncated || (self->discard_values && self->depth == 1))
+  if (is_truncated(self) || (self->discard_values && self->depth == 1))
     return;
   struct reply *item = add_item(self, REPLY_STRING);
   reserve_text(self, item, length);
@@ -238,23 +240,20 @@ static void begin_reply(struct reply_parser *self) {
   else
     arena_clear(&self->arena);
   self->reply = NULL;
-  self->result = REPLY_PARSER_MORE;
-  self->is_truncated = false;
+  self->is_whole = false;
   self->size = 0;
   self->items = 1;
 }
 
-enum reply_parser_result reply_parser_next(struct reply_parser *self, const char **at,
-                                           const char *end, const struct reply **reply) {
-  if (self->result != REPLY_PARSER_MORE || self->items == 0)
+const struct reply *reply_parser_next(struct reply_parser *self, const char **at, const char *end) {
+  if (self->is_whole || self->items == 0)
     begin_reply(self);
-  while (*at < end && self->result == REPLY_PARSER_MORE && self->error[0] == '\0') {
+  while (*at < end && !self->is_whole && self->error[0] == '\0') {
     const char *begin = *at;
     *at = self->left > 0 ? take_string(self, begin, end) : take_line(self, begin, end);
     self->size += (size_t)(*at - begin);
-    if (self->result == REPLY_PARSER_MORE && !self->is_truncated && !fits(self, 0))
+    if (!self->is_whole && !is_truncated(self) && !fits(self, 0))
       truncate_reply(self, 0);
   }
-  *reply = self->result != REPLY_PARSER_MORE ? self->reply : NULL;
-  return self->error[0] != '\0' ? REPLY_PARSER_BROKEN : self->result;
+  return self->is_whole ? self->reply : NULL;
 }

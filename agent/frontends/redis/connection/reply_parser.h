@@ -10,11 +10,13 @@
 /*
  * Parses the bytes that Redis sends (RESP2) into replies, in bounded memory, whatever a server
  * sends. A string longer than `largest_string` is discarded while it arrives. The reply that holds
- * it becomes a string, the first REPLY_PARSER_BEGINNING bytes of the large one, with the result
- * REPLY_PARSER_TRUNCATED.
+ * it becomes a string, the first REPLY_PARSER_BEGINNING bytes of the large one; fewer if the reply
+ * as a whole was too large.
  *
- *   while ((result = reply_parser_next(&parser, &at, end, &reply)) != REPLY_PARSER_MORE)
+ *   while ((reply = reply_parser_next(&parser, &at, end)) != NULL)
  *     …
+ *   if (parser.error[0] != '\0')
+ *     …                                            a protocol error
  */
 #define REPLY_PARSER_BEGINNING ((size_t)4096)
 
@@ -35,16 +37,9 @@ struct reply {
   long long integer;
   char *str; /* of a string, a status or an error, with a NUL after it; otherwise NULL */
   size_t len;
+  bool is_truncated;      /* this is the beginning of a reply that was too large */
   struct reply **element; /* of an array */
   size_t elements;
-};
-
-enum reply_parser_result {
-  REPLY_PARSER_MORE, /* all of the input was used */
-  REPLY_PARSER_REPLY,
-  REPLY_PARSER_TRUNCATED, /* *reply is the first REPLY_PARSER_BEGINNING bytes of a string; fewer if
-                             the reply as a whole was too large */
-  REPLY_PARSER_BROKEN     /* a protocol error; see reply_parser.error. Final */
 };
 
 struct reply_parser {
@@ -52,19 +47,18 @@ struct reply_parser {
      and a string directly in an array is NULL. */
   bool discard_values;
   bool keep_memory; /* of a large reply, because another one follows; set by the owner */
-  size_t (*largest_string)(void);  /* in bytes */
-  char error[64];                  /* "": there is none */
-  struct arena arena;              /* of the reply */
-  struct reply *reply;             /* the one that arrives, or was returned last; NULL: neither */
-  enum reply_parser_result result; /* of the reply; MORE until it is whole */
-  bool is_truncated;
-  size_t size;        /* bytes of the reply that have arrived */
-  size_t items;       /* of the reply, as far as they are known; 0: it has not begun */
-  struct buffer line; /* the beginning of a line that arrives in several pieces */
-  char *string;       /* where the next bytes of a string are copied to */
-  size_t copied;      /* how many of its bytes are still to be copied */
-  size_t left;        /* bytes of the string that are missing, with its line end; 0: at a line */
-  size_t depth;       /* of open arrays */
+  size_t (*largest_string)(void); /* in bytes */
+  char error[64];                 /* final; "": there is none */
+  struct arena arena;             /* of the reply */
+  struct reply *reply;            /* the one that arrives, or was returned last; NULL: neither */
+  bool is_whole;                  /* the reply was returned */
+  size_t size;                    /* bytes of the reply that have arrived */
+  size_t items;                   /* of the reply, as far as they are known; 0: it has not begun */
+  struct buffer line;             /* the beginning of a line that arrives in several pieces */
+  char *string;                   /* where the next bytes of a string are copied to */
+  size_t copied;                  /* how many of its bytes are still to be copied */
+  size_t left;  /* bytes of the string that are missing, with its line end; 0: at a line */
+  size_t depth; /* of open arrays */
   struct {
     struct reply *array; /* invalid if the reply is truncated */
     size_t left;         /* items that are missing */
@@ -78,9 +72,8 @@ void reply_parser_init(struct reply_parser *self, size_t (*largest_string)(void)
 /* Idempotent; reply_parser_init makes it usable again. */
 void reply_parser_release(struct reply_parser *self);
 
-/* Parses the bytes from *at on, up to the end of a reply, and moves *at. The reply is valid until
-   the next call. */
-enum reply_parser_result reply_parser_next(struct reply_parser *self, const char **at,
-                                           const char *end, const struct reply **reply);
+/* Parses the bytes from *at on, up to the end of a reply, and moves *at. Returns the reply, which
+   is valid until the next call, or NULL after the last byte and after a protocol error. */
+const struct reply *reply_parser_next(struct reply_parser *self, const char **at, const char *end);
 
 #endif

@@ -413,7 +413,7 @@ static void on_query_reply(struct delivery *self, const struct reply *reply) {
     answered = query->commands;
     query->commands = NULL;
   }
-  query->answer(query->owner, reply, !redis_connection_reply_is_truncated(self->connection));
+  query->answer(query->owner, reply);
   free(answered);
 }
 

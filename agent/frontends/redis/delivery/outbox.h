@@ -56,6 +56,11 @@ struct payload {
   bool is_truncated; /* only its beginning is known; it can be removed only as the oldest value */
 };
 
+static inline struct payload payload_of(const struct reply *reply) {
+  return (struct payload){
+      .bytes = reply->str, .length = reply->len, .is_truncated = reply->is_truncated};
+}
+
 /* The oldest value of each list is at its tail. */
 enum outbox_list { OUTBOX_IN, OUTBOX_INFLIGHT, OUTBOX_CONTROL };
 enum outbox_change_kind {

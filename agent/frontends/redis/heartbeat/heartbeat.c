@@ -321,9 +321,7 @@ static void handle_control_rejection(struct heartbeat *self, const char *text) {
 static void record_message(struct heartbeat *self, const struct reply *reply) {
   if (reply->type != REPLY_STRING)
     return;
-  struct payload payload = {.bytes = reply->str,
-                            .length = reply->len,
-                            .is_truncated = redis_connection_reply_is_truncated(self->connection)};
+  struct payload payload = payload_of(reply);
   self->found++;
   self->handler->message(self->owner, &payload);
 }

@@ -126,9 +126,7 @@ static void on_taken(struct consumer *self, const struct reply *reply) {
     return;
   }
   finish(self);
-  struct payload payload = {.bytes = reply->str,
-                            .length = reply->len,
-                            .is_truncated = redis_connection_reply_is_truncated(self->connection)};
+  struct payload payload = payload_of(reply);
   if (reply->type == REPLY_STRING)
     self->handler->step(self->owner, &payload);
   else
@@ -136,12 +134,11 @@ static void on_taken(struct consumer *self, const struct reply *reply) {
 }
 
 static void on_page(struct consumer *self, const struct reply *reply) {
-  bool is_truncated = redis_connection_reply_is_truncated(self->connection);
   if (self->due == 1 && reply->type == REPLY_INTEGER && reply->integer >= 0) {
     self->length = (size_t)reply->integer;
-  } else if (self->due == 0 && (is_truncated || is_list(reply))) {
+  } else if (self->due == 0 && (reply->is_truncated || is_list(reply))) {
     finish(self);
-    self->handler->page(self->owner, self->length, is_truncated ? NULL : reply);
+    self->handler->page(self->owner, self->length, reply->is_truncated ? NULL : reply);
   } else {
     redis_connection_reconnect(self->connection, unexpected_reply);
   }

@@ -48,11 +48,7 @@ static size_t length_of(const struct reply *reply) {
   return reply->type == REPLY_INTEGER && reply->integer > 0 ? (size_t)reply->integer : 0;
 }
 
-static struct payload payload_of(const struct reply *reply, bool whole) {
-  return (struct payload){.bytes = reply->str, .length = reply->len, .is_truncated = !whole};
-}
-
-static void on_startup(struct intake *self, size_t number, const struct reply *reply, bool whole) {
+static void on_startup(struct intake *self, size_t number, const struct reply *reply) {
   struct intake_startup *startup = &self->startup;
   bool is_string = reply->type == REPLY_STRING;
   if (number == 0) {
@@ -65,7 +61,7 @@ static void on_startup(struct intake *self, size_t number, const struct reply *r
   } else if (number == 3) {
     startup->in = length_of(reply);
   } else if (is_string) {
-    struct payload message = payload_of(reply, whole);
+    struct payload message = payload_of(reply);
     intake_core_message(&self->core, &message);
   }
   if (number + 1 < self->commands)
@@ -76,8 +72,8 @@ static void on_startup(struct intake *self, size_t number, const struct reply *r
   startup->interrupted.id = NULL;
 }
 
-static void on_page(struct intake *self, size_t number, const struct reply *reply, bool whole) {
-  struct payload step = payload_of(reply, whole);
+static void on_page(struct intake *self, size_t number, const struct reply *reply) {
+  struct payload step = payload_of(reply);
   bool is_string = reply->type == REPLY_STRING;
   if (is_string)
     intake_core_scan_step(&self->core, &step);
@@ -85,13 +81,13 @@ static void on_page(struct intake *self, size_t number, const struct reply *repl
     intake_core_end_scan_page(&self->core, !is_string);
 }
 
-static void on_answer(void *owner, const struct reply *reply, bool whole) {
+static void on_answer(void *owner, const struct reply *reply) {
   struct intake *self = owner;
   size_t number = self->answered++;
   if (self->query == INTAKE_QUERY_STARTUP)
-    on_startup(self, number, reply, whole);
+    on_startup(self, number, reply);
   else if (self->query == INTAKE_QUERY_SCAN)
-    on_page(self, number, reply, whole);
+    on_page(self, number, reply);
   else if (number == 0)
     self->inflight = length_of(reply);
   else
@@ -147,7 +143,7 @@ static void on_search_page(void *owner, size_t length, const struct reply *steps
   size_t count = steps != NULL ? steps->elements : 0;
   intake_core_begin_search_page(&self->core, length);
   for (size_t i = count; i-- > 0;) {
-    struct payload step = payload_of(steps->element[i], true);
+    struct payload step = payload_of(steps->element[i]);
     intake_core_search_step(&self->core, &step);
   }
   enum intake_page page = steps == NULL                     ? INTAKE_PAGE_TOO_LARGE
