@@ -167,16 +167,10 @@ static void close_now(struct redis_frontend *self) {
   engine_frontend_closed(&self->frontend, delivered ? 0 : AGENT_EXIT_ERROR);
 }
 
-/* A SET that the heartbeat has sent does not create the key again; see heartbeat.c. If Redis has
-   rejected the SET, it would reject the DEL, too. */
+/* A SET that the heartbeat has sent does not create the key again; see heartbeat.c. */
 static void remove_heartbeat(struct redis_frontend *self) {
-  bool is_rejected = heartbeat_is_rejected(self->heartbeat);
   self->closing = REMOVING_HEARTBEAT;
   heartbeat_stop(self->heartbeat);
-  if (is_rejected) {
-    close_now(self);
-    return;
-  }
   outbox_end(self->outbox);
   loop_timer_start(self->removal_limit, HEARTBEAT_REMOVAL_MS);
 }

@@ -43,8 +43,7 @@
 
 enum state {
   STOPPED,
-  REJECTED, /* Redis has rejected the heartbeat with a permanent error */
-  DELAYED,  /* the job is owned; the connection is made after CONNECT_MS */
+  DELAYED, /* the job is owned; the connection is made after CONNECT_MS */
   RUNNING
 };
 
@@ -283,7 +282,6 @@ static void on_ready(void *owner, const struct reply *committed) {
 static void on_failed(void *owner, const struct error *error) {
   struct heartbeat *self = owner;
   heartbeat_stop(self);
-  self->state = REJECTED;
   self->handler->failed(self->owner, error);
 }
 
@@ -444,8 +442,4 @@ void heartbeat_stop(struct heartbeat *self) {
   (void)evtimer_del(self->tick);
   redis_connection_stop(self->connection);
   end_round(self);
-}
-
-bool heartbeat_is_rejected(const struct heartbeat *self) {
-  return self->state == REJECTED;
 }

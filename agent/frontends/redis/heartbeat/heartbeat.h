@@ -77,7 +77,4 @@ void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight);
 
 void heartbeat_stop(struct heartbeat *self);
 
-/* Returns true if Redis has rejected the heartbeat with a permanent error. */
-bool heartbeat_is_rejected(const struct heartbeat *self);
-
 #endif
