@@ -15,6 +15,7 @@ struct scene {
   struct fake_redis *server;
   struct redis_url url;
   struct keys keys;
+  struct outbox outbox; /* its delivery is the scene */
   struct control_messages control;
   struct heartbeat *heartbeat;
   struct event *turn;
@@ -31,7 +32,7 @@ struct scene {
   bool is_ours;
   int sets;
   int expires;
-  int checks; /* calls of committed() */
+  int checks; /* calls of delivery_compare_committed */
   char committed[64];
   int fallbacks;
   char fallback[128];
@@ -103,8 +104,10 @@ static const char *answer(void *owner, const char *command) {
   return execute(scene, command);
 }
 
-static bool on_committed(void *owner, const char *value, size_t length) {
-  struct scene *scene = owner;
+/* --- in place of the delivery and the outbox --- */
+
+bool delivery_compare_committed(struct delivery *self, const char *value, size_t length) {
+  struct scene *scene = (void *)self;
   scene->checks++;
   snprintf(scene->committed, sizeof scene->committed, "%.*s", (int)length,
            value != NULL ? value : "none");
@@ -113,21 +116,29 @@ static bool on_committed(void *owner, const char *value, size_t length) {
   return scene->is_ours;
 }
 
+void delivery_check_ownership(struct delivery *self) {
+  ((struct scene *)(void *)self)->silent++;
+}
+
+bool delivery_is_unreachable(const struct delivery *self) {
+  (void)self;
+  return false;
+}
+
+bool outbox_set_heartbeat(struct outbox *self, const char *value, const char *seconds) {
+  struct scene *scene = (void *)self->delivery;
+  bool is_accepted = self->heartbeat_length == 0 || scene->arrives;
+  self->heartbeat_length = 1;
+  scene->fallbacks++;
+  snprintf(scene->fallback, sizeof scene->fallback, "%s %s", value, seconds);
+  return is_accepted;
+}
+
+/* --- the owner --- */
+
 static void on_describe(void *owner, struct buffer *out) {
   (void)owner;
   buffer_add_string(out, ",\"More\":1");
-}
-
-static bool on_fallback(void *owner, const char *value, const char *seconds) {
-  struct scene *scene = owner;
-  bool arrived = scene->fallbacks > 0 && scene->arrives;
-  scene->fallbacks++;
-  snprintf(scene->fallback, sizeof scene->fallback, "%s %s", value, seconds);
-  return arrived;
-}
-
-static void on_silent(void *owner) {
-  ((struct scene *)owner)->silent++;
 }
 
 static void on_message(void *owner, const struct payload *payload) {
@@ -149,13 +160,8 @@ static void on_failed(void *owner, const struct error *error) {
 }
 
 static int set_up_for(void **state, const char *job_id) {
-  static const struct heartbeat_handler handler = {.describe = on_describe,
-                                                   .committed = on_committed,
-                                                   .fallback = on_fallback,
-                                                   .silent = on_silent,
-                                                   .changed = on_changed,
-                                                   .message = on_message,
-                                                   .failed = on_failed};
+  static const struct heartbeat_handler handler = {
+      .describe = on_describe, .changed = on_changed, .message = on_message, .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
   assert_non_null(scene);
   loop_init(&scene->loop);
@@ -170,8 +176,10 @@ static int set_up_for(void **state, const char *job_id) {
   scene->to_expire = ":1\r\n";
   virtual_unix_offset_ms = UNIX_OFFSET_MS;
   keys_init(&scene->keys, job_id);
-  scene->heartbeat = heartbeat_new(scene->loop.base, &scene->loop.log, &scene->url, &scene->keys,
-                                   "sandbox:j:heartbeat", &scene->control, &handler, scene);
+  scene->outbox.delivery = (void *)scene;
+  scene->heartbeat =
+      heartbeat_new(scene->loop.base, &scene->loop.log, &scene->url, &scene->keys,
+                    "sandbox:j:heartbeat", &scene->outbox, &scene->control, &handler, scene);
   *state = scene;
   return 0;
 }

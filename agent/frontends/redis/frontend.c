@@ -329,32 +329,9 @@ static void on_describe(void *owner, struct buffer *out) {
   status_write(&self->status, cgroup_own, self->outbox->send_queue.bytes, reconnections, out);
 }
 
-static bool on_committed(void *owner, const char *value, size_t length) {
-  struct redis_frontend *self = owner;
-  return delivery_compare_committed(delivery_of(self), value, length);
-}
-
 static void on_message(void *owner, const struct payload *payload) {
   struct redis_frontend *self = owner;
   intake_core_message(&self->intake->core, payload);
-}
-
-/* If Redis is unreachable, the write would only arrive late. The outbox accepts a value only after
-   it has delivered the previous one, so true means that the previous one was delivered. */
-static bool on_fallback(void *owner, const char *value, const char *seconds) {
-  struct redis_frontend *self = owner;
-  bool wrote_before = self->outbox->heartbeat_length > 0;
-  if (delivery_is_unreachable(delivery_of(self)) ||
-      !outbox_set_heartbeat(self->outbox, value, seconds))
-    return false;
-  wake(self);
-  return wrote_before;
-}
-
-/* The connection of the outbox may be dead, too. */
-static void on_silent(void *owner) {
-  struct redis_frontend *self = owner;
-  delivery_check_ownership(delivery_of(self));
 }
 
 /* --- calls of the engine --------------------------------------------------------------------- */
@@ -546,13 +523,8 @@ static const struct intake_handler intake_handler = {.changed = wake,
                                                      .answered = on_answered,
                                                      .failed = on_error};
 
-static const struct heartbeat_handler heartbeat_handler = {.changed = wake,
-                                                           .committed = on_committed,
-                                                           .message = on_message,
-                                                           .describe = on_describe,
-                                                           .fallback = on_fallback,
-                                                           .silent = on_silent,
-                                                           .failed = on_error};
+static const struct heartbeat_handler heartbeat_handler = {
+    .changed = wake, .message = on_message, .describe = on_describe, .failed = on_error};
 
 struct frontend *redis_frontend_new(struct event_base *base, const struct log *log,
                                     const struct redis_frontend_options *options) {
@@ -579,7 +551,7 @@ struct frontend *redis_frontend_new(struct event_base *base, const struct log *l
   self->intake = intake_new(base, log, url, &self->keys, self->outbox, &intake_handler, self);
   self->heartbeat =
       heartbeat_new(base, log, url, &self->keys, keys_client_name(&self->keys, "heartbeat").text,
-                    &self->intake->core.control, &heartbeat_handler, self);
+                    self->outbox, &self->intake->core.control, &heartbeat_handler, self);
   delivery_start(delivery_of(self));
   char server[256];
   redis_url_name(url, server, sizeof server);

@@ -55,6 +55,7 @@ struct heartbeat {
   void *owner;
   const struct log *log;
   const struct keys *keys;
+  struct outbox *outbox;
   struct control_messages *control;
   struct redis_connection *connection;
   struct event *tick;
@@ -209,10 +210,16 @@ static void send_round(struct heartbeat *self) {
   redis_connection_send(self->connection, self->command.bytes);
 }
 
-/* Redis may be reachable, and only this connection fails: because of the name server, or because
-   Redis has reached its limit of clients. */
+/* Lets a batch write the key. Redis may be reachable, and only this connection fails: because of
+   the name server, or because Redis has reached its limit of clients. Otherwise the write would
+   only arrive late. The outbox accepts a value only after it has delivered the previous one. */
 static void write_fallback(struct heartbeat *self) {
-  if (self->handler->fallback(self->owner, make_value(self), SECONDS_TEXT))
+  bool wrote_before = self->outbox->heartbeat_length > 0;
+  if (delivery_is_unreachable(self->outbox->delivery) ||
+      !outbox_set_heartbeat(self->outbox, make_value(self), SECONDS_TEXT))
+    return;
+  self->handler->changed(self->owner);
+  if (wrote_before)
     confirm_visible(self);
 }
 
@@ -250,15 +257,16 @@ LOOP_CALLBACK(on_tick, struct heartbeat *self) {
   } else {
     self->timeliness = REPLIES_LATE;
     loop_timer_start(self->tick, HEARTBEAT_MS);
-    self->handler->silent(self->owner);
+    delivery_check_ownership(self->outbox->delivery); /* its connection may be dead, too */
   }
   check_visible(self);
 }
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
+/* Another agent may own the job. */
 static void check_committed(struct heartbeat *self, const struct reply *reply) {
-  if (!self->handler->committed(self->owner, reply->str, reply->len))
+  if (!delivery_compare_committed(self->outbox->delivery, reply->str, reply->len))
     heartbeat_stop(self);
 }
 
@@ -396,13 +404,18 @@ static size_t largest_message(void) {
 
 struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
                                 const struct redis_url *url, const struct keys *keys,
-                                const char *name, struct control_messages *control,
+                                const char *name, struct outbox *outbox,
+                                struct control_messages *control,
                                 const struct heartbeat_handler *handler, void *owner) {
   static const struct redis_connection_handler redis_connection_handler = {
       .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
   struct heartbeat *self = memory_allocate(sizeof *self);
-  *self = (struct heartbeat){
-      .handler = handler, .owner = owner, .log = log, .keys = keys, .control = control};
+  *self = (struct heartbeat){.handler = handler,
+                             .owner = owner,
+                             .log = log,
+                             .keys = keys,
+                             .outbox = outbox,
+                             .control = control};
   self->final_commands = command_new(COMMAND("GET", keys->committed));
   struct redis_connection_options options = {
       .url = url,

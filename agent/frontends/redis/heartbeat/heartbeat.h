@@ -36,30 +36,23 @@ struct heartbeat;
 struct heartbeat_handler {
   /* heartbeat_advance has something to do. */
   void (*changed)(void *owner);
-  /* A value of the key `committed` (NULL if the key does not exist), read after each SET and before
-     the first SET of a connection. Returns false if another agent owns the job; the heartbeat then
-     stops. */
-  bool (*committed)(void *owner, const char *value, size_t length);
   /* A control message was read; the owner passes it to control_messages_add. */
   void (*message)(void *owner, const struct payload *payload);
   /* Appends more members to the JSON object that is the key's value, each with a comma before
      it. */
   void (*describe)(void *owner, struct buffer *out);
-  /* The heartbeat cannot set the key: it has no connection, or the key does not exist, and only a
-     batch may create it. The owner may write this value with a batch. Returns true if the previous
-     value that it wrote was delivered. */
-  bool (*fallback)(void *owner, const char *value, const char *seconds);
-  /* Redis has not replied in time. */
-  void (*silent)(void *owner);
   /* A permanent error: the heartbeat has stopped. */
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* All arguments except `name`, which is for CLIENT LIST, must outlive the heartbeat. `control` has
-   the messages that were read. */
+/* All arguments except `name`, which is for CLIENT LIST, must outlive the heartbeat. The outbox
+   writes the key if the heartbeat cannot, and its delivery learns each value of `committed`, which
+   is read after each SET and before the first SET of a connection. `control` has the messages that
+   were read. */
 struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
                                 const struct redis_url *url, const struct keys *keys,
-                                const char *name, struct control_messages *control,
+                                const char *name, struct outbox *outbox,
+                                struct control_messages *control,
                                 const struct heartbeat_handler *handler, void *owner);
 void heartbeat_free(struct heartbeat *self);
 
