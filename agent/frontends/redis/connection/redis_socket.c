@@ -4,6 +4,8 @@
  */
 #include "agent/frontends/redis/connection/redis_socket.h"
 
+#include <sys/socket.h>
+
 #include "base/loop.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
@@ -17,8 +19,6 @@ void redis_socket_init(struct redis_socket *self, struct event_base *base,
 
 static void restart_timeout(struct redis_socket *self) {
   self->without_reply = 0;
-  if (self->state == SOCKET_BROKEN)
-    return; /* the timer reports the loss */
   if (self->reply_timeout_ms == 0)
     (void)evtimer_del(self->timer);
   else
@@ -60,11 +60,12 @@ static void parse(struct redis_socket *self, const char *at, size_t length) {
     reply_parser_release(&self->parser);
 }
 
-static void report_loss(struct redis_socket *self, ssize_t result) {
-  const struct connection_error why = {result == 0 ? "closed by the server"
-                                                   : self->transport->error,
-                                       result == 0 ? 0 : self->transport->code};
-  self->handler->lost(self->owner, why);
+static void report_loss(struct redis_socket *self) {
+  const char *error = self->transport->error;
+  bool has_failed = error != NULL && error[0] != '\0';
+  self->handler->lost(self->owner,
+                      (struct connection_error){has_failed ? error : "closed by the server",
+                                                self->transport->code});
 }
 
 static void await_capacity(struct redis_socket *self) {
@@ -82,8 +83,8 @@ static void read_replies(struct redis_socket *self) {
     length = self->transport->type->read(self->transport, bytes, sizeof bytes);
     if (length > 0)
       parse(self, bytes, (size_t)length);
-    else if (length != TRANSPORT_WAITS || self->state == SOCKET_BROKEN)
-      report_loss(self, length == TRANSPORT_WAITS ? TRANSPORT_FAILED : length);
+    else if (length != TRANSPORT_WAITS)
+      report_loss(self);
   } while (length > 0 && !is_plain && self->transport != NULL);
   if (!is_plain && self->transport != NULL)
     await_capacity(self);
@@ -92,7 +93,7 @@ static void read_replies(struct redis_socket *self) {
 static void continue_handshake(struct redis_socket *self) {
   int result = self->transport->type->handshake(self->transport);
   if (result == TRANSPORT_FAILED) {
-    report_loss(self, result);
+    report_loss(self);
     return;
   }
   bool is_done = result == 0;
@@ -111,13 +112,7 @@ LOOP_CALLBACK(on_readable, struct redis_socket *self) {
 }
 
 LOOP_CALLBACK(on_timer, struct redis_socket *self) {
-  if (self->state != SOCKET_BROKEN) {
-    self->handler->lost(self->owner, redis_socket_timeout(self));
-    return;
-  }
-  read_replies(self);
-  if (self->transport != NULL)
-    loop_timer_start_now(self->timer);
+  self->handler->lost(self->owner, redis_socket_timeout(self));
 }
 
 LOOP_CALLBACK(on_writable, struct redis_socket *self) {
@@ -167,9 +162,8 @@ size_t redis_socket_write(struct redis_socket *self, const struct iovec *pieces,
   ssize_t written = 0;
   if (self->state == SOCKET_OPEN)
     written = self->transport->type->write(self->transport, pieces, count);
-  if (written < 0 || self->state == SOCKET_BROKEN) {
-    self->state = SOCKET_BROKEN;
-    loop_timer_start_now(self->timer); /* reading reports the loss */
+  if (written < 0) { /* the loss is reported after the replies that have arrived before */
+    (void)shutdown(self->transport->fd, SHUT_RDWR);
     return 0;
   }
   self->wants_capacity = (size_t)written < wanted;

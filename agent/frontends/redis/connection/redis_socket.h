@@ -31,14 +31,13 @@ struct redis_socket {
   struct transport *transport; /* NULL: closed, and without the events and the parser */
   enum {
     SOCKET_HANDSHAKING, /* of TLS; nothing can be written yet */
-    SOCKET_OPEN,
-    SOCKET_BROKEN /* a write has failed; the replies that arrived before are still read */
+    SOCKET_OPEN
   } state;
   bool wants_capacity; /* redis_socket_write has written less than all */
   bool is_parsing;     /* inside reply(), whose reply lies in the parser */
   struct event *readable;
   struct event *writable;
-  struct event *timer; /* of the reply timeout; reports the loss if the socket is broken */
+  struct event *timer; /* of the reply timeout */
   struct reply_parser parser;
   int reply_timeout_ms; /* 0: no reply is due */
   size_t without_reply; /* bytes that arrived since the timeout was restarted */

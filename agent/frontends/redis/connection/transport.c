@@ -16,8 +16,10 @@ struct plain {
 static ssize_t waits_or_fails(struct transport *self) {
   if (errno == EAGAIN || errno == EINTR)
     return TRANSPORT_WAITS;
-  self->code = errno;
-  self->error = strerror(errno);
+  if (self->error == NULL) {
+    self->code = errno;
+    self->error = strerror(errno);
+  }
   return TRANSPORT_FAILED;
 }
 
