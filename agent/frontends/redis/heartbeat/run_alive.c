@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/connection/error_reply.h"
