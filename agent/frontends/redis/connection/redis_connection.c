@@ -59,10 +59,9 @@ struct round {
 };
 
 struct outage {
-  enum { NO_OUTAGE, OUTAGE, LOGGED_OUTAGE } state;
   char reason[REASON_SIZE]; /* the last one that was logged */
   int64_t logged_ms;        /* when that was; 0: never */
-  int64_t since_ms;
+  int64_t since_ms;         /* 0: there is no outage */
 };
 
 struct redis_connection {
@@ -120,7 +119,7 @@ static int next_pause(struct redis_connection *self) {
 /* Returns true if the reason was logged before. The first word of an error reply is its kind. */
 static bool is_repeated(const struct outage *self, const char *reason, bool is_error_reply,
                         int64_t now_ms) {
-  bool is_ongoing = self->state != NO_OUTAGE;
+  bool is_ongoing = self->since_ms != 0;
   if (!is_error_reply)
     return is_ongoing && strcmp(self->reason, reason) == 0;
   bool is_recent = is_ongoing || now_ms - self->logged_ms < REDIS_CONNECTION_REPEAT_MS;
@@ -132,10 +131,8 @@ static bool is_repeated(const struct outage *self, const char *reason, bool is_e
 static enum log_level note_failure(struct outage *self, const char *reason, bool is_error_reply,
                                    int64_t now_ms) {
   bool is_new = !is_repeated(self, reason, is_error_reply, now_ms);
-  if (self->state == NO_OUTAGE)
+  if (self->since_ms == 0)
     self->since_ms = now_ms;
-  if (self->state != LOGGED_OUTAGE)
-    self->state = is_new ? LOGGED_OUTAGE : OUTAGE;
   if (is_new) {
     (void)snprintf(self->reason, sizeof self->reason, "%s", reason);
     self->logged_ms = now_ms;
@@ -630,10 +627,11 @@ bool redis_connection_recover(struct redis_connection *self, const char *text) {
 void redis_connection_mark_healthy(struct redis_connection *self) {
   endpoint_mark_healthy(&self->endpoint);
   self->pause_ms = 0;
-  if (self->outage.state == NO_OUTAGE)
+  if (self->outage.since_ms == 0)
     return;
-  log_line(self->log, self->outage.state == LOGGED_OUTAGE ? LOG_INFO : LOG_DEBUG, NULL,
+  bool was_logged = self->outage.logged_ms >= self->outage.since_ms;
+  log_line(self->log, was_logged ? LOG_INFO : LOG_DEBUG, NULL,
            "redis %s: connected to %s again after %.1f s", self->options.role, self->server,
            (double)(self->ready_ms - self->outage.since_ms) / 1000);
-  self->outage.state = NO_OUTAGE;
+  self->outage.since_ms = 0;
 }
