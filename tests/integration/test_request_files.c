@@ -20,7 +20,7 @@ SIDECAR_TEST(the_runner_gets_its_result_and_no_files_remain) {
   assert_string_equal(cJSON_GetObjectItem(result, "stdout")->valuestring, "out");
   assert_string_equal(cJSON_GetObjectItem(result, "stderr")->valuestring, "err");
   sidecar_wait_gone(sidecar, sidecar_claim_name(id));
-  assert_int_equal(tree_count(sidecar->tree, "tools"), 1); /* its lock */
+  assert_int_equal(tree_count(sidecar->tree, "tools"), 0);
 }
 
 /* The kernel's limit of one argument is 128 KiB. */

@@ -111,34 +111,52 @@ SIDECAR_TEST(a_rewritten_request_does_not_run_again) {
 /* --- restart ---------------------------------------------------------------------------------- */
 
 SIDECAR_TEST(a_restarted_agent_answers_claimed_requests_without_running_them) {
-  const char *const arguments[] = {"--concurrency=1", NULL};
+  const char *const arguments[] = {"--concurrency=2", NULL};
   const struct agent_setup setup = {.arguments = arguments};
   sidecar_start(sidecar, &setup);
   sidecar_request(sidecar, "answered", "{'command':'true'}");
   (void)sidecar_result(sidecar, "answered");
   sidecar_request(sidecar, "running",
                   formatted("{'command':'echo x >>%s/ran; exec sleep 600.077'}", sidecar->path));
-  pid_t command = proc_wait_for("sleep 600.077", WAIT_BOUND_MS);
-  assert_true(command > 0);
-  sidecar_request(sidecar, "queued", "{'command':'true'}");
-  sidecar_wait_for(sidecar, sidecar_claim_name("queued"));
-  sidecar_request(sidecar, "deleted", "{'command':'true'}");
-  sidecar_wait_for(sidecar, sidecar_claim_name("deleted"));
+  sidecar_request(sidecar, "deleted", "{'command':'exec sleep 600.079'}");
+  pid_t commands[] = {proc_wait_for("sleep 600.077", WAIT_BOUND_MS),
+                      proc_wait_for("sleep 600.079", WAIT_BOUND_MS)};
+  assert_true(commands[0] > 0 && commands[1] > 0);
+  sidecar_request(sidecar, "waiting", "{'command':'echo runs later'}");
+  sidecar_wait_known(sidecar, 4);
   sidecar_kill(sidecar);
-  (void)kill(command, SIGKILL);
+  for (int i = 0; i < 2; i++)
+    (void)kill(commands[i], SIGKILL);
   assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("deleted"))), 0);
   sidecar_start(sidecar, &setup);
   sidecar_expect(sidecar, "running", 125, "", INTERRUPTED);
-  sidecar_expect(sidecar, "queued", 125, "", INTERRUPTED);
+  sidecar_expect(sidecar, "waiting", 0, "runs later", "");
   sidecar_expect(sidecar, "answered", 0, "", "");
   sidecar_wait_gone(sidecar, sidecar_claim_name("deleted"));
   tree_expect(sidecar->tree, "ran", "x\n", 0644);
-  static const char *const ids[] = {"running", "queued", "answered"};
+  static const char *const ids[] = {"running", "waiting", "answered"};
   for (size_t i = 0; i < 3; i++) {
     sidecar_delete(sidecar, ids[i]);
     sidecar_wait_gone(sidecar, sidecar_claim_name(ids[i]));
   }
-  assert_int_equal(agent_process_count_log(sidecar->agent, "exec ["), 0);
+  assert_int_equal(agent_process_count_log(sidecar->agent, "exec ["), 1);
+}
+
+/* Even if the runner deletes the result first. A later request may have the same id. */
+SIDECAR_TEST(a_restarted_agent_does_not_run_an_answered_request_again) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", formatted("{'command':'echo x >>%s/ran'}", sidecar->path));
+  sidecar_expect(sidecar, "1", 0, "", "");
+  sidecar_kill(sidecar);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_result_name("1"))), 0);
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "2", "{'command':'true'}");
+  sidecar_expect(sidecar, "2", 0, "", "");
+  assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
+  tree_expect(sidecar->tree, "ran", "x\n", 0644);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("1"))), 0);
+  sidecar_request(sidecar, "1", "{'command':'echo again'}");
+  sidecar_expect(sidecar, "1", 0, "again", "");
 }
 
 SIDECAR_TEST(a_living_agent_answers_for_a_dead_one) {
@@ -166,16 +184,16 @@ SIDECAR_TEST(a_deleted_request_is_cancelled) {
   sidecar_request(sidecar, "1", "{'command':'setsid sleep 600.081 & sleep 600.082'}");
   assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
   sidecar_request(sidecar, "2", "{'command':'echo no'}");
-  sidecar_wait_for(sidecar, sidecar_claim_name("2"));
+  sidecar_wait_known(sidecar, 2);
   assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("2"))), 0);
-  sidecar_wait_gone(sidecar, sidecar_claim_name("2"));
   assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("1"))), 0);
   sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
   assert_int_equal(proc_find("sleep 600.081"), 0);
   assert_int_equal(proc_find("sleep 600.082"), 0);
   sidecar_request(sidecar, "3", "{'command':'echo 3'}");
   sidecar_expect(sidecar, "3", 0, "3", "");
-  assert_int_equal(tree_count(sidecar->tree, "tools"), 4);
+  assert_int_equal(agent_process_count_log(sidecar->agent, "exec ["), 2);
+  assert_int_equal(tree_count(sidecar->tree, "tools"), 3);
 }
 
 SIDECAR_TEST(a_new_request_may_reuse_the_name_of_a_cancelled_one) {
@@ -231,7 +249,7 @@ SIDECAR_TEST(at_done_running_requests_have_a_second_and_are_then_ended) {
   assert_true(proc_wait_for("sleep 600.084", WAIT_BOUND_MS) > 0);
   assert_true(proc_wait_for("sleep 600.085", WAIT_BOUND_MS) > 0);
   sidecar_request(sidecar, "4", "{'command':'true'}");
-  sidecar_wait_for(sidecar, sidecar_claim_name("4"));
+  sidecar_wait_known(sidecar, 4);
   sidecar_write(sidecar, "done", "done", 4);
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
   assert_int_equal(agent_process_count_log(sidecar->agent, "agent done, exiting"), 1);
@@ -257,7 +275,7 @@ SIDECAR_TEST(a_signal_ends_and_answers_all_requests) {
   assert_true(proc_wait_for("sleep 600.086", WAIT_BOUND_MS) > 0);
   assert_true(proc_wait_for("sleep 600.087", WAIT_BOUND_MS) > 0);
   sidecar_request(sidecar, "3", "{'command':'true'}");
-  sidecar_wait_for(sidecar, sidecar_claim_name("3"));
+  sidecar_wait_known(sidecar, 3);
   assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
   sidecar_expect(sidecar, "1", 125, "out", "err\ntool-executor: stopped by SIGTERM");

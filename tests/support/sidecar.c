@@ -114,6 +114,24 @@ void sidecar_wait_gone(struct sidecar *self, const char *name) {
   wait_for_path(self, name, false);
 }
 
+struct expected_log {
+  struct sidecar *sidecar;
+  const char *text;
+};
+
+static bool logs_state(void *context) {
+  const struct expected_log *expected = context;
+  struct agent_process *agent = expected->sidecar->agent;
+  assert_int_equal(kill(agent_process_pid(agent), SIGUSR1), 0);
+  return agent_process_count_log(agent, expected->text) > 0;
+}
+
+void sidecar_wait_known(struct sidecar *self, int requests) {
+  struct expected_log expected = {self, formatted(", %d requests known, ", requests)};
+  if (!wait_until(logs_state, &expected, BOUND_MS))
+    agent_process_fail(self->agent, "there are never %d requests", requests);
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 void sidecar_write(const struct sidecar *self, const char *name, const char *bytes, size_t length) {

@@ -80,4 +80,7 @@ const cJSON *sidecar_dispatch(struct sidecar *self, const char *id, const char *
 void sidecar_wait_for(struct sidecar *self, const char *name);
 void sidecar_wait_gone(struct sidecar *self, const char *name);
 
+/* Waits until the agent knows this number of requests, by the state that it logs. */
+void sidecar_wait_known(struct sidecar *self, int requests);
+
 #endif

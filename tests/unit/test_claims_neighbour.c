@@ -6,6 +6,9 @@
 #include <dirent.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
+#include <time.h>
+
+#include "base/descriptor.h"
 
 #include "tests/support/tree.h"
 #include "tests/test.h"
@@ -24,7 +27,7 @@ static struct {
 /* A claim of an agent, at its place or under its hidden name. */
 static bool is_prey(const char *name) {
   return strncmp(name, ".claim-", 7) == 0 || strcmp(name, "tools") == 0 ||
-         (strncmp(name, ".agent-", 7) == 0 && strchr(name + 7, '.') != NULL);
+         strncmp(name, ".agent-new-", 11) == 0;
 }
 
 static void exchange(int directory) {
@@ -104,7 +107,7 @@ enum { CALLS = 60, ACTS_MAX = 7 }; /* more calls than a round has */
 static void make_victims(const struct tree *tree) {
   tree_make_directory(tree, "empty", 0700);
   tree_make_directory(tree, "guarded", 0700);
-  tree_write(tree, "guarded/owner", "me", 0600);
+  tree_write(tree, "guarded/state", "me", 0600);
   tree_write(tree, "file", "text", 0600);
 }
 
@@ -117,7 +120,7 @@ static void expect_mode(int fd, const char *name, mode_t mode) {
 static void expect_victims(const struct tree *tree) {
   assert_int_equal(tree_count(tree, "empty"), 0);
   assert_int_equal(tree_count(tree, "guarded"), 1);
-  tree_expect(tree, "guarded/owner", "me", 0600);
+  tree_expect(tree, "guarded/state", "me", 0600);
   tree_expect(tree, "file", "text", 0600);
   expect_mode(tree->fd, "empty", 0700);
   expect_mode(tree->fd, "guarded", 0700);
@@ -132,10 +135,10 @@ static void expect_unchanged(const struct tree *tree, const char *in, ino_t inod
   assert_non_null(names);
   for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
     if (entry->d_ino == inode) {
-      char owner[300];
-      (void)snprintf(owner, sizeof owner, "%s/%s/owner", in, entry->d_name);
+      char state[300];
+      (void)snprintf(state, sizeof state, "%s/%s/state", in, entry->d_name);
       expect_mode(fd, entry->d_name, 0700);
-      tree_expect(tree, owner, "me", 0600);
+      tree_expect(tree, state, "me", 0600);
       found++;
     }
   closedir(names);
@@ -144,35 +147,51 @@ static void expect_unchanged(const struct tree *tree, const char *in, ino_t inod
 
 /* --- the agent ------------------------------------------------------------------------------- */
 
-static void sweep(struct claims *claims) {
-  int fd = (int)syscall(SYS_openat, claims->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/* All entries look old to a sweep. */
+time_t time(time_t *out) {
+  (void)out;
+  return INT32_MAX;
+}
+
+static void sweep(const struct ipc_directory *ipc) {
+  int fd = (int)syscall(SYS_openat, ipc->tools, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *names = fdopendir(fd);
   assert_non_null(names);
-  claims_sweep_begin(claims);
   for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
-    (void)claims_sweep_name(claims, entry->d_name);
-  claims_sweep_end(claims);
+    claims_sweep(ipc, entry->d_name);
   closedir(names);
 }
 
+/* Acquires the claim, and closes its lock as a dead agent does. */
+static void claim_and_die(struct ipc_directory *ipc, const char *id) {
+  int lock = -1;
+  (void)claims_acquire(ipc, id, &lock);
+  descriptor_close(lock);
+}
+
+static void take_over_and_remove(const struct ipc_directory *ipc, const char *id) {
+  int lock = -1;
+  (void)claims_take_over(ipc, id, &lock);
+  if (lock >= 0)
+    (void)claims_remove(ipc, id, &lock);
+  descriptor_close(lock);
+}
+
 static void serve(int directory) {
-  struct claims dead = CLAIMS_NONE, claims = CLAIMS_NONE;
-  int lock;
-  claims_open(&dead, directory);
-  claims_open(&claims, directory);
-  (void)claims_acquire(&dead, "1");
-  ipc_directory_close_entry(dead.lock);
-  (void)claims_owner(&claims, "1", &lock);
-  ipc_directory_close_entry(lock);
-  claims_drop(&claims, "1");
-  (void)claims_acquire(&claims, "2");
-  claims_drop(&claims, "2");
-  claims.plain_mkdir = true;
-  (void)claims_acquire(&claims, "3");
-  claims_drop(&claims, "3");
-  for (int i = 0; i < 2; i++) /* the first sweep finds the dead agent */
-    sweep(&claims);
-  claims_close(&claims);
+  static const struct buffer result = {.bytes = (char *)(uintptr_t) "{}", .length = 2};
+  struct ipc_directory ipc = {.top = -1, .tools = directory};
+  int lock = -1;
+  claim_and_die(&ipc, "1");
+  take_over_and_remove(&ipc, "1");
+  (void)claims_acquire(&ipc, "2", &lock);
+  (void)ipc_directory_write(&ipc, "exec-result-2.json", &result);
+  if (lock >= 0)
+    claims_close_answered(&lock);
+  take_over_and_remove(&ipc, "2");
+  ipc.plain_mkdir = true;
+  claim_and_die(&ipc, "3");
+  take_over_and_remove(&ipc, "3");
+  sweep(&ipc);
 }
 
 static void watch(int directory, int wait, int acts) {
@@ -186,17 +205,17 @@ static void attack(struct tree *tree, const char *to) {
   make_victims(tree);
   neighbour.exchanged = 0;
   for (int i = 0; i < CALLS * 2; i++) {
-    char name[16], bait[32], owner[48];
+    char name[16], bait[32], state[48];
     struct stat file = {0};
     (void)snprintf(name, sizeof name, "t%d", i);
     (void)snprintf(bait, sizeof bait, "%s/bait", name);
-    (void)snprintf(owner, sizeof owner, "%s/owner", bait);
+    (void)snprintf(state, sizeof state, "%s/state", bait);
     tree_make_directory(tree, name, 0777);
     if (to != NULL) {
       assert_int_equal(symlinkat(to, tree->fd, bait), 0);
     } else {
       tree_make_directory(tree, bait, 0700);
-      tree_write(tree, owner, "me", 0600);
+      tree_write(tree, state, "me", 0600);
       assert_int_equal(fstatat(tree->fd, bait, &file, 0), 0);
     }
     int fd = tree_open(tree, name);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,14 +13,30 @@
 #include "agent/exit_code.h"
 #include "agent/frontends/request_files/env_files.h"
 #include "agent/frontends/request_files/inbox.h"
-#include "agent/frontends/request_files/watch.h"
 #include "agent/payload_limit.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* The most bytes of requests that begin to run in a turn of the loop, unless one has more. */
-#define SUBMIT_A_TURN ((size_t)1024 * 1024)
+/* The most requests that are read, and then begin to run, in a turn of the loop. */
+#define READS_A_TURN 32
+
+/* After a request was read that waits behind the others, there is a pause, so that other work is
+   not delayed in every turn: as long as reading it took, and this many times as long if there is
+   nothing to run. */
+#define BEHIND_PAUSE 4
+
+/* A scan finds changes that inotify(7) does not report: a hard link, a bind mount, an overflow of
+   its queue. The second time is without inotify, whose limits are per user: all pods have one. */
+#define SCAN_MS 1000
+#define SCAN_ALONE_MS 100
+
+#define INOTIFY_FAILED "inotify: %s: looking every %d ms instead"
+
+#define TOOLS_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM)
+/* DELETE_SELF does not come while the directory is open, so its name is watched from above. */
+#define TOP_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM)
 
 /* An orchestrator gives a pod 30 s to end; these make it 3 s. */
 #define DRAIN_MS 100
@@ -28,7 +45,7 @@
 #define DONE_BACKGROUND_MS 200
 
 /* FINISHING: there is a file `done`. LEAVING: the engine wants no more. CLOSING: the engine closes
-   the frontend, and queued requests are answered first. */
+   the frontend, and found requests are answered first. */
 enum state { IDLE, SERVING, FINISHING, LEAVING, CLOSING, CLOSED };
 
 struct request_files_frontend {
@@ -37,7 +54,10 @@ struct request_files_frontend {
   struct event_base *base;
   enum state state;
   struct inbox inbox;
-  struct watch *watch; /* NULL before the start */
+  int inotify;           /* -1: there is none */
+  int top, tools;        /* its watches, of the shared directory and of `tools` in it */
+  struct event *changed; /* NULL without inotify */
+  struct event *scan;
   struct env_files *env_files;
   struct event *turn; /* see arm_turn */
   int64_t turn_ms;    /* when it is due, if it is pending */
@@ -45,7 +65,7 @@ struct request_files_frontend {
   unsigned wanted;    /* executions that the engine wants */
   unsigned running;
   size_t running_bytes; /* of their requests */
-  bool may_submit;      /* there may be a request to submit */
+  int64_t behind_ms;    /* when the next request behind the others may be read */
   bool tools_logged;    /* `tools` is missing, and that was logged */
   bool no_workspace;    /* EXEC_REQUEST_DIRECTORY was missing when it was last needed */
 };
@@ -55,6 +75,10 @@ static struct request_files_frontend *self_of(struct frontend *frontend) {
 }
 
 static void arm_turn(struct request_files_frontend *self);
+
+static bool is_leaving(const struct request_files_frontend *self) {
+  return self->state == LEAVING || self->state == CLOSING;
+}
 
 /* --- executions ------------------------------------------------------------------------------ */
 
@@ -101,7 +125,7 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   struct request step = {.user_data = exec};
   exec_request_step(request, exec->id, self->options.shell, directory,
                     env_files_read(self->env_files), &step.step);
-  inbox_set_state(&self->inbox, exec, EXEC_RUNNING);
+  exec->state = EXEC_RUNNING;
   self->wanted--;
   self->running++;
   self->running_bytes += (size_t)exec->file.st_size;
@@ -110,37 +134,53 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
     log_exec(self, exec, request, directory);
 }
 
-/* Reads the request again, because it may have changed since it was queued, and runs it. */
-static void submit_request(struct request_files_frontend *self, struct exec *exec) {
+/* Runs a request that this agent has claimed, or answers why it cannot. */
+static void submit_request(struct request_files_frontend *self, struct exec *exec,
+                           const struct exec_request *request) {
   struct inbox *inbox = &self->inbox;
-  struct exec_request request;
   struct error error;
-  enum request_found found = inbox_read(inbox, exec, &request, &error);
-  if (found == REQUEST_GONE)
-    inbox_drop(inbox, exec);
-  else if (found != REQUEST_READY)
-    inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_RUN,
-                 error.text[0] != '\0' ? error.text : "request was changed");
-  else if (request.argv == NULL && self->options.shell == NULL)
+  if (is_leaving(self)) {
+    (void)error_set(&error, "stopped by %s", engine_leaving(&self->frontend));
+    inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_RUN, error.text);
+  } else if (request->argv == NULL && self->options.shell == NULL) {
     inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_FOUND, "no shell (bash, sh) in this image");
-  else if (exec_request_check_line(&request, &error) != 0)
+  } else if (exec_request_check_line(request, &error) != 0) {
     inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_EXECUTABLE, error.text);
-  else
-    run_request(self, exec, &request);
-  exec_request_release(&request);
+  } else {
+    run_request(self, exec, request);
+  }
 }
 
-static void submit_queued(struct request_files_frontend *self) {
-  size_t bytes = 0;
+/* Returns the request that can be read and run now; NULL if there is none. The engine wants no more
+   executions when it leaves: then small requests are only answered. */
+static struct exec *next_request(const struct request_files_frontend *self, bool behind) {
+  if (!is_leaving(self) && (self->state != SERVING || self->wanted == 0))
+    return NULL;
+  struct exec *exec = is_leaving(self) && behind ? NULL : inbox_next(&self->inbox, behind);
+  bool may_run =
+      exec != NULL && payload_limit_has_capacity(self->running_bytes, (size_t)exec->file.st_size);
+  return may_run || is_leaving(self) ? exec : NULL;
+}
+
+/* Returns true if it was a request for this agent. */
+static bool read_request(struct request_files_frontend *self, struct exec *exec) {
+  struct exec_request request;
+  bool is_mine = inbox_take(&self->inbox, exec, &request);
+  if (is_mine)
+    submit_request(self, exec, &request);
+  exec_request_release(&request);
+  return is_mine;
+}
+
+static void read_requests(struct request_files_frontend *self) {
   struct exec *exec;
-  self->may_submit = false;
-  while (self->wanted > 0 && (exec = inbox_first(&self->inbox, EXEC_QUEUED)) != NULL &&
-         payload_limit_has_capacity(self->running_bytes, (size_t)exec->file.st_size)) {
-    self->may_submit = bytes > 0 && bytes + (size_t)exec->file.st_size > SUBMIT_A_TURN;
-    if (self->may_submit)
-      return;
-    bytes += (size_t)exec->file.st_size;
-    submit_request(self, exec);
+  for (int i = 0; i < READS_A_TURN && (exec = next_request(self, false)) != NULL; i++)
+    (void)read_request(self, exec);
+  int64_t begin_ms = clock_monotonic_ms();
+  if (begin_ms >= self->behind_ms && (exec = next_request(self, true)) != NULL) {
+    int64_t pause = read_request(self, exec) ? 1 : BEHIND_PAUSE;
+    int64_t end_ms = clock_monotonic_ms();
+    self->behind_ms = end_ms + (end_ms - begin_ms) * pause;
   }
 }
 
@@ -151,15 +191,15 @@ static void begin(struct frontend *frontend, struct execution *execution) {
   engine_start(execution);
 }
 
-/* Queues a request again, for another directory, if its workspace is missing. */
+/* The request is read and run again, in another directory, if its workspace is missing. */
 static bool retry_elsewhere(struct request_files_frontend *self, struct exec *exec,
                             const struct execution *execution, const struct execution_result *end) {
   if (self->state != SERVING || end->outcome != EXECUTION_NO_DIRECTORY || exec->elsewhere ||
       !is_workspace(execution_step(execution)->working_directory) || !check_workspace_missing(self))
     return false;
   exec->elsewhere = true;
-  inbox_set_state(&self->inbox, exec, EXEC_QUEUED);
-  self->may_submit = true;
+  exec->state = EXEC_FOUND;
+  exec->round = 0;
   return true;
 }
 
@@ -193,28 +233,20 @@ static void result(struct frontend *frontend, const struct execution *execution,
     explain_end(self, end, &message);
     inbox_answer(&self->inbox, exec, end, message.text);
   }
-  self->may_submit = true;
   arm_turn(self);
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */
 
-static size_t count_queued(const struct request_files_frontend *self) {
-  return self->inbox.in[EXEC_QUEUED];
-}
-
-/* The engine wants no more executions: queued requests are only answered. */
-static bool is_leaving(const struct request_files_frontend *self) {
-  return self->state == LEAVING || self->state == CLOSING;
-}
-
 /* Schedules a turn: at once if there is work, after other events; else when a request is due. An
    earlier turn stays, because events must not delay it. */
 static void arm_turn(struct request_files_frontend *self) {
-  bool has_work =
-      self->state == SERVING ? self->may_submit : is_leaving(self) && count_queued(self) > 0;
   int64_t now_ms = clock_monotonic_ms();
-  int64_t due_ms = has_work ? now_ms : inbox_due_ms(&self->inbox, self->state == SERVING);
+  int64_t due_ms = inbox_due_ms(&self->inbox, self->state == SERVING);
+  if (next_request(self, false) != NULL)
+    due_ms = now_ms;
+  else if (self->behind_ms < due_ms && next_request(self, true) != NULL)
+    due_ms = self->behind_ms;
   if (self->state == FINISHING && self->finish_ms < due_ms)
     due_ms = self->finish_ms;
   if (due_ms == INT64_MAX || self->state == CLOSED ||
@@ -222,16 +254,6 @@ static void arm_turn(struct request_files_frontend *self) {
     return;
   self->turn_ms = due_ms;
   loop_timer_start(self->turn, due_ms > now_ms ? due_ms - now_ms : 0);
-}
-
-/* Answers requests that were queued and will not be executed. */
-static void refuse_queued(struct request_files_frontend *self) {
-  char reason[64];
-  struct exec *exec;
-  (void)snprintf(reason, sizeof reason, "stopped by %s", engine_leaving(&self->frontend));
-  for (int i = 0;
-       i < INBOX_ANSWERS_A_TURN && (exec = inbox_first(&self->inbox, EXEC_QUEUED)) != NULL; i++)
-    inbox_refuse(&self->inbox, exec, EXECUTION_EXIT_NOT_RUN, reason);
 }
 
 /* Results that cannot be written now are lost: the requester or the pod is gone. */
@@ -248,13 +270,10 @@ LOOP_CALLBACK(on_turn, struct request_files_frontend *self) {
     return;
   }
   inbox_turn(&self->inbox, self->state == SERVING);
-  if (self->state == SERVING)
-    submit_queued(self);
-  else if (is_leaving(self))
-    refuse_queued(self);
-  if (self->inbox.in[EXEC_BEHIND] == 0)
+  read_requests(self);
+  if (inbox_next(&self->inbox, true) == NULL)
     buffer_release(&self->inbox.text);
-  if (self->state == CLOSING && count_queued(self) == 0)
+  if (self->state == CLOSING && next_request(self, false) == NULL)
     close_now(self);
   else
     arm_turn(self);
@@ -262,19 +281,46 @@ LOOP_CALLBACK(on_turn, struct request_files_frontend *self) {
 
 /* --- the directory --------------------------------------------------------------------------- */
 
+static void stop_inotify(struct request_files_frontend *self) {
+  if (self->changed != NULL)
+    event_free(self->changed);
+  descriptor_close(self->inotify);
+  self->changed = NULL;
+  self->inotify = -1;
+}
+
+/* inotify takes only paths. This one leads to the open directory, whatever its name is now. Returns
+   the watch; if there can be none, scans replace inotify. */
+static int add_watch(struct request_files_frontend *self, int directory, uint32_t mask) {
+  char path[64];
+  if (self->inotify < 0)
+    return -1;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", directory);
+  int watch = inotify_add_watch(self->inotify, path, mask | IN_ONLYDIR);
+  if (watch < 0) {
+    log_line(self->inbox.log, LOG_WARN, NULL, INOTIFY_FAILED, strerror(errno), SCAN_ALONE_MS);
+    stop_inotify(self);
+  }
+  return watch;
+}
+
+static void watch_tools(struct request_files_frontend *self) {
+  int before = self->tools;
+  self->tools = add_watch(self, self->inbox.ipc.tools, TOOLS_MASK);
+  if (self->tools >= 0 && before >= 0 && before != self->tools)
+    (void)inotify_rm_watch(self->inotify, before); /* fails if the kernel has removed it */
+}
+
 /* Returns false if there is no `tools` and it cannot be made. */
 static bool find_tools(struct request_files_frontend *self) {
   struct inbox *inbox = &self->inbox;
   struct error error;
   if (ipc_directory_find_tools(&inbox->ipc, &error)) {
     inbox_scan_stop(inbox);
-    claims_open(&inbox->claims, inbox->ipc.tools);
     if (inbox->ipc.tools >= 0)
-      watch_tools(self->watch, inbox->ipc.tools);
+      watch_tools(self);
     else if (!self->tools_logged)
       log_line(inbox->log, LOG_ERROR, NULL, "%s/%s", self->options.directory, error.text);
-  } else {
-    (void)claims_renew(&inbox->claims);
   }
   self->tools_logged = inbox->ipc.tools < 0;
   return inbox->ipc.tools >= 0;
@@ -293,24 +339,50 @@ static void look_at_all(struct request_files_frontend *self) {
   self->frontend.terms.leave_background_ms = DONE_BACKGROUND_MS;
 }
 
-static void on_changed(void *owner, const char *name, bool written) {
-  struct request_files_frontend *self = owner;
-  if (self->state == SERVING)
-    inbox_changed(&self->inbox, name, written);
+/* Returns true if all names must be looked at. */
+static bool handle_event(struct request_files_frontend *self, const struct inotify_event *event) {
+  const char *name = event->len > 0 ? event->name : "";
+  if (event->wd == self->top)
+    return strcmp(name, IPC_TOOLS) == 0 || strcmp(name, IPC_DONE) == 0;
+  if (event->wd == self->tools && self->state == SERVING)
+    inbox_changed(&self->inbox, name, (event->mask & (IN_DELETE | IN_MOVED_FROM)) == 0);
+  return false;
 }
 
-static void on_changes_read(void *owner, bool scan) {
-  struct request_files_frontend *self = owner;
+LOOP_CALLBACK(on_changed, struct request_files_frontend *self) {
+  _Alignas(struct inotify_event) char bytes[16 * 1024];
+  bool scan = false;
+  ssize_t length = read(self->inotify, bytes, sizeof bytes);
+  for (ssize_t at = 0; at < length;) {
+    const struct inotify_event *event = (const void *)(bytes + at);
+    scan |= handle_event(self, event);
+    at += (ssize_t)sizeof *event + (ssize_t)event->len;
+  }
   if (scan && self->state == SERVING)
+    look_at_all(self);
+  arm_turn(self);
+}
+
+LOOP_CALLBACK(on_scan, struct request_files_frontend *self) {
+  loop_timer_start(self->scan, self->inotify >= 0 ? SCAN_MS : SCAN_ALONE_MS);
+  if (self->state == SERVING)
     look_at_all(self);
   arm_turn(self);
 }
 
 /* --- the frontend ----------------------------------------------------------------------------- */
 
+static void start_inotify(struct request_files_frontend *self) {
+  self->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (self->inotify < 0)
+    log_line(self->inbox.log, LOG_WARN, NULL, INOTIFY_FAILED, strerror(errno), SCAN_ALONE_MS);
+  else
+    self->changed =
+        loop_event_new(self->base, self->inotify, EV_READ | EV_PERSIST, on_changed, self);
+  self->top = add_watch(self, self->inbox.ipc.top, TOP_MASK);
+}
+
 static void start_serving(struct request_files_frontend *self) {
-  static const struct watch_handler handler = {.changed = on_changed,
-                                               .changes_read = on_changes_read};
   struct inbox *inbox = &self->inbox;
   struct error error;
   self->state = SERVING;
@@ -318,7 +390,7 @@ static void start_serving(struct request_files_frontend *self) {
   if (!opened) {
     log_line(inbox->log, LOG_ERROR, NULL, "%s", error.text);
   } else if (!ipc_directory_is_done(&inbox->ipc)) {
-    self->watch = watch_new(self->base, inbox->log, inbox->ipc.top, &handler, self);
+    start_inotify(self);
     opened = find_tools(self);
   }
   if (!opened) {
@@ -327,16 +399,17 @@ static void start_serving(struct request_files_frontend *self) {
   }
   log_plain(inbox->log, INBOX_LOG_PREFIX "started, watching %s/tools for exec requests",
             self->options.directory);
-  look_at_all(self);
+  on_scan_of(self);
 }
 
 static void want(struct frontend *frontend, unsigned requests) {
   struct request_files_frontend *self = self_of(frontend);
   self->wanted = requests > 0 ? self->wanted + requests : 0;
-  self->may_submit = true;
-  if (requests == 0 && self->state < LEAVING)
+  if (requests == 0 && self->state < LEAVING) {
     self->state = LEAVING;
-  else if (self->state == IDLE)
+    inbox_scan_stop(&self->inbox);
+  }
+  if (requests > 0 && self->state == IDLE)
     start_serving(self);
   arm_turn(self);
 }
@@ -346,27 +419,26 @@ static void close_frontend(struct frontend *frontend, enum frontend_close how) {
   if (self->state == CLOSED)
     return;
   self->state = CLOSING;
-  if (how == FRONTEND_CLOSE_IMMEDIATE || count_queued(self) == 0)
+  if (how == FRONTEND_CLOSE_IMMEDIATE || next_request(self, false) == NULL)
     close_now(self);
 }
 
 static void dump(const struct frontend *frontend) {
   const struct request_files_frontend *self = (const struct request_files_frontend *)frontend;
-  log_line(
-      self->inbox.log, LOG_WARN, NULL,
-      "state: frontend files: %s, %zu requests known, %zu to be read, %zu queued, %u running, %s",
-      self->options.directory, self->inbox.count,
-      self->inbox.in[EXEC_FOUND] + self->inbox.in[EXEC_BEHIND], count_queued(self), self->running,
-      self->watch != NULL && watch_has_inotify(self->watch) ? "inotify" : "no inotify");
+  log_line(self->inbox.log, LOG_WARN, NULL,
+           "state: frontend files: %s, %zu requests known, %zu to be read, %u running, %s",
+           self->options.directory, inbox_count(&self->inbox, EXEC_NEW, EXEC_ANSWERED),
+           inbox_count(&self->inbox, EXEC_FOUND, EXEC_FOUND), self->running,
+           self->inotify >= 0 ? "inotify" : "no inotify");
 }
 
 static void free_frontend(struct frontend *frontend) {
   struct request_files_frontend *self = self_of(frontend);
-  if (self->watch != NULL)
-    watch_free(self->watch);
+  stop_inotify(self);
   inbox_release(&self->inbox);
   env_files_free(self->env_files);
   event_free(self->turn);
+  event_free(self->scan);
   free(self);
 }
 
@@ -390,9 +462,13 @@ struct frontend *request_files_frontend_new(struct event_base *base, const struc
                              .leave_background_ms = LEAVE_BACKGROUND_MS,
                              .output_bytes = EXEC_RESULT_STREAM_MAX}},
       .options = *options,
-      .base = base};
+      .base = base,
+      .inotify = -1,
+      .top = -1,
+      .tools = -1};
   inbox_init(&self->inbox, log, &options->rules);
   self->env_files = env_files_new(options->env_files, log);
   self->turn = loop_timer_new(base, on_turn, self);
+  self->scan = loop_timer_new(base, on_scan, self);
   return &self->frontend;
 }

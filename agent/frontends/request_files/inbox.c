@@ -2,14 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/engine/engine.h"
+#include "agent/frontends/request_files/claims.h"
 #include "agent/payload_limit.h"
-#include "base/check.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/memory.h"
 #include "base/printable.h"
 
@@ -24,109 +26,83 @@
 #define RETRY_MS 200
 #define GIVE_UP_MS 10000
 
-/* The most files of up to READ_SHORT bytes that are read in a turn of the loop. */
-#define READS_A_TURN 32
+/* A file with more bytes is read behind the others. */
 #define READ_SHORT (32 * 1024)
 
-/* A file that was read this many times and is still incomplete is read behind the others. */
+/* So is a file that was read this many times and is still incomplete. */
 #define READS_SOON 8
 
-/* After an EXEC_BEHIND was read there is a pause, so that other work is not delayed in every turn:
-   as long as reading it took, and this many times as long if there is nothing to run. */
-#define BEHIND_PAUSE 4
-
-/* The most names of a scan in a turn of the loop; a name of a claim costs several system calls. */
+/* The most names of a scan in a turn of the loop, the most requests that are looked for because it
+   has not seen them, and the most results; each costs several system calls. */
 #define NAMES_A_TURN 512
+#define ANSWERS_A_TURN 32
 
-#define FIRST_CAPACITY 16
-
-/* One of this many scans looks for claims and locks of dead agents. */
+/* One of this many scans looks for claims of requests that are gone, and for files of dead
+   agents. */
 #define SWEEP_SCANS 10
 
 /* --- the known requests ----------------------------------------------------------------------- */
 
-/* Returns the index of the id, or the index at which it would be inserted. */
-static size_t place_of(const struct inbox *self, const char *id) {
-  size_t low = 0, high = self->count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (strcmp(self->execs[middle]->id, id) < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+static int compare_ids(const void *left, const void *right) {
+  return strcmp(((const struct exec *)left)->id, ((const struct exec *)right)->id);
 }
 
 /* Returns the request; with `make`, adds an EXEC_NEW one if there is none, else returns NULL. */
 static struct exec *get(struct inbox *self, const char *id, bool make) {
-  size_t place = place_of(self, id);
-  if (place < self->count && strcmp(self->execs[place]->id, id) == 0)
-    return self->execs[place];
-  if (!make)
-    return NULL;
-  if (self->count == self->capacity) {
-    self->capacity = self->capacity > 0 ? self->capacity * 2 : FIRST_CAPACITY;
-    self->execs = memory_resize(self->execs, self->capacity * sizeof(struct exec *));
-  }
-  struct exec **gap = self->execs + place;
-  memmove(gap + 1, gap, (self->count - place) * sizeof(struct exec *));
-  self->count++;
-  self->in[EXEC_NEW]++;
-  *gap = memory_allocate(sizeof **gap);
-  **gap = (struct exec){.id = memory_copy(id, strlen(id))};
-  return *gap;
+  const struct exec wanted = {.id = (char *)(uintptr_t)id};
+  struct exec *const *found = tfind(&wanted, &self->tree, compare_ids);
+  if (found != NULL || !make)
+    return found != NULL ? *found : NULL;
+  struct exec *exec = memory_allocate(sizeof *exec);
+  *exec = (struct exec){.id = memory_copy(id, strlen(id)), .lock = -1};
+  if (tsearch(exec, &self->tree, compare_ids) == NULL)
+    memory_exhausted("a request");
+  list_append(&self->execs, &exec->node);
+  return exec;
 }
 
-void inbox_set_state(struct inbox *self, struct exec *exec, enum exec_state state) {
-  self->in[exec->state]--;
-  self->in[state]++;
-  exec->state = state;
-}
-
-static void free_exec(struct exec *exec) {
+static void remove_exec(struct inbox *self, struct exec *exec) {
+  (void)tdelete(exec, &self->tree, compare_ids);
+  list_remove(&self->execs, &exec->node);
+  descriptor_close(exec->lock);
   buffer_release(&exec->result);
   free(exec->id);
   free(exec);
 }
 
-static void remove_exec(struct inbox *self, struct exec *exec) {
-  size_t place = place_of(self, exec->id);
-  CHECK(place < self->count && self->execs[place] == exec);
-  struct exec **gap = self->execs + place;
-  self->count--;
-  self->in[exec->state]--;
-  memmove(gap, gap + 1, (self->count - place) * sizeof(struct exec *));
-  free_exec(exec);
-}
-
-static bool is_older(const struct exec *left, const struct exec *right) {
-  const struct timespec *a = &left->file.st_mtim, *b = &right->file.st_mtim;
-  if (left->round != right->round)
-    return left->round < right->round;
-  return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
-}
-
-/* Writes at most `most` requests in this state, in the order of inbox_first. Returns their number,
-   in one pass. */
-static size_t find_oldest(const struct inbox *self, enum exec_state state, struct exec **out,
-                          size_t most) {
+size_t inbox_count(const struct inbox *self, enum exec_state first, enum exec_state last) {
   size_t count = 0;
-  for (size_t i = 0; i < self->count && self->in[state] > 0; i++) {
-    struct exec *exec = self->execs[i];
-    if (exec->state != state || (count == most && !is_older(exec, out[count - 1])))
-      continue;
-    size_t place = count < most ? count++ : count - 1;
-    for (; place > 0 && is_older(exec, out[place - 1]); place--)
-      out[place] = out[place - 1];
-    out[place] = exec;
-  }
+  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
+    count += exec->state >= first && exec->state <= last;
   return count;
 }
 
-struct exec *inbox_first(const struct inbox *self, enum exec_state state) {
-  struct exec *first;
-  return find_oldest(self, state, &first, 1) > 0 ? first : NULL;
+/* --- the next one to be read ------------------------------------------------------------------ */
+
+/* A claimed request is only read again, for another directory. */
+static bool is_behind(const struct exec *exec) {
+  return exec->lock < 0 && (exec->file.st_size > READ_SHORT || exec->reads >= READS_SOON);
+}
+
+static bool is_earlier(const struct timespec *a, const struct timespec *b) {
+  return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+static bool is_before(const struct exec *left, const struct exec *right) {
+  const struct timespec *a = &left->file.st_mtim, *b = &right->file.st_mtim;
+  if (left->round != right->round)
+    return left->round < right->round;
+  return is_earlier(a, b) || (!is_earlier(b, a) && compare_ids(left, right) < 0);
+}
+
+/* Files that the current scan has found are read when it is complete. */
+struct exec *inbox_next(const struct inbox *self, bool behind) {
+  struct exec *next = NULL;
+  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
+    if (exec->state == EXEC_FOUND && (exec->round <= self->scans || self->names == NULL) &&
+        is_behind(exec) == behind && (next == NULL || is_before(exec, next)))
+      next = exec;
+  return next;
 }
 
 /* --- their files ------------------------------------------------------------------------------ */
@@ -164,22 +140,21 @@ static void note_file(struct exec *exec, const struct stat *file) {
 }
 
 /* Marks a request to be read after the scan `round`. */
-static void mark_request(struct inbox *self, struct exec *exec, const struct stat *file,
-                         uint64_t round) {
-  bool behind = file->st_size > READ_SHORT || exec->reads >= READS_SOON;
-  inbox_set_state(self, exec, behind ? EXEC_BEHIND : EXEC_FOUND);
+static void mark_request(struct exec *exec, const struct stat *file, uint64_t round) {
+  exec->state = EXEC_FOUND;
   exec->round = round;
   note_file(exec, file);
 }
 
 void inbox_drop(struct inbox *self, struct exec *exec) {
   struct stat file;
-  claims_drop(&self->claims, exec->id);
   exec->elsewhere = exec->logged = exec->closed = false;
   exec->reads = 0;
   exec->since_ms = 0;
-  if (find_file(self, exec, &file))
-    mark_request(self, exec, &file, self->scans);
+  if (claims_remove(&self->ipc, exec->id, &exec->lock) != 0)
+    exec->state = EXEC_FOREIGN;
+  else if (find_file(self, exec, &file))
+    mark_request(exec, &file, self->scans);
   else
     remove_exec(self, exec);
 }
@@ -188,13 +163,13 @@ void inbox_drop(struct inbox *self, struct exec *exec) {
 
 /* Writes the result. Returns 0, or the errno. */
 static int write_result(struct inbox *self, struct exec *exec) {
-  if (ipc_directory_write(&self->ipc, claims_make_name(&self->claims).text,
-                          result_name(exec->id).text, &exec->result) != 0)
+  if (ipc_directory_write(&self->ipc, result_name(exec->id).text, &exec->result) != 0)
     return errno;
+  claims_close_answered(&exec->lock);
   log_plain(self->log, INBOX_LOG_PREFIX "done [%s]: exit=%d timed_out=%s", exec->id,
             exec->exit_code, exec->timed_out ? "true" : "false");
   buffer_release(&exec->result);
-  inbox_set_state(self, exec, EXEC_ANSWERED);
+  exec->state = EXEC_ANSWERED;
   return 0;
 }
 
@@ -220,7 +195,7 @@ void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_
     return;
   log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
            exec->id, strerror(wrong), GIVE_UP_MS / 1000);
-  inbox_set_state(self, exec, EXEC_ANSWERING);
+  exec->state = EXEC_ANSWERING;
   exec->since_ms = clock_monotonic_ms();
   exec->due_ms = exec->since_ms + RETRY_MS;
 }
@@ -238,7 +213,7 @@ static void answer_again(struct inbox *self, struct exec *exec, bool last) {
   log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
            exec->exit_code, strerror(wrong));
   buffer_release(&exec->result);
-  inbox_set_state(self, exec, EXEC_ANSWERED); /* the claim stays, so it never runs again */
+  exec->state = EXEC_ANSWERED; /* the claim stays locked, so it never runs again */
 }
 
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
@@ -250,8 +225,41 @@ void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const ch
                masked.text);
 }
 
+/* --- deleted files --------------------------------------------------------------------------- */
+
+/* Removes the claim of a request that is gone, as its result is, unless a living agent runs it.
+   Looks again with the lock, because there may be a new request of this name. */
+static void remove_old_claim(struct inbox *self, const char *id) {
+  int lock = -1;
+  (void)claims_take_over(&self->ipc, id, &lock);
+  if (lock >= 0 && !has_request(self, id) && !has_result(self, id))
+    (void)claims_remove(&self->ipc, id, &lock);
+  descriptor_close(lock);
+}
+
+/* Ends a request whose file is gone, and whose result is gone if it has one. May free the exec. */
+static void end_if_gone(struct inbox *self, struct exec *exec) {
+  if (exec->state == EXEC_CANCELLED || has_request(self, exec->id) ||
+      (exec->state == EXEC_ANSWERED && has_result(self, exec->id)))
+    return;
+  if (exec->lock < 0) { /* it is answered, or was never claimed by this agent */
+    if (exec->state == EXEC_ANSWERED)
+      remove_old_claim(self, exec->id);
+    remove_exec(self, exec);
+    return;
+  }
+  if (exec->state != EXEC_RUNNING) {
+    inbox_drop(self, exec);
+    return;
+  }
+  log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
+  exec->state = EXEC_CANCELLED;
+  engine_stop(exec->execution, FILES_GRACE_MS, STEP_CAUSE_CANCELLED, "its request was deleted");
+}
+
 /* --- reading a request ----------------------------------------------------------------------- */
 
+/* `file` becomes that of the file, if there is one. */
 static enum request_found read_file(struct inbox *self, const char *id, struct stat *file,
                                     struct exec_request *request, struct error *error) {
   const size_t max = payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
@@ -279,20 +287,9 @@ static enum request_found read_file(struct inbox *self, const char *id, struct s
   }
 }
 
-enum request_found inbox_read(struct inbox *self, struct exec *exec, struct exec_request *request,
-                              struct error *error) {
-  struct stat file = exec->file;
-  *request = (struct exec_request){0};
-  error->text[0] = '\0';
-  enum request_found found = read_file(self, exec->id, &file, request, error);
-  note_file(exec, &file);
-  return found;
-}
-
 /* Waits for an incomplete file while it changes, and for a time after that. A file that is not JSON
    may be rewritten just now, unless its writer has closed it. Returns false if the time is over. */
-static bool wait_for_rest(struct inbox *self, struct exec *exec, enum request_found found,
-                          bool closed) {
+static bool wait_for_rest(struct exec *exec, enum request_found found, bool closed) {
   if (found != REQUEST_SHORT && (found != REQUEST_BROKEN || closed))
     return false;
   int64_t now_ms = clock_monotonic_ms();
@@ -301,7 +298,7 @@ static bool wait_for_rest(struct inbox *self, struct exec *exec, enum request_fo
   exec->due_ms = exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS);
   if (now_ms >= exec->due_ms)
     return false;
-  inbox_set_state(self, exec, EXEC_WAITING);
+  exec->state = EXEC_WAITING;
   return true;
 }
 
@@ -313,135 +310,106 @@ static void set_aside(struct inbox *self, struct exec *exec, enum exec_state sta
              state == EXEC_REFUSED ? ": tried again" : "");
     exec->logged = true;
   }
-  inbox_set_state(self, exec, state);
+  exec->state = state;
 }
 
-/* Handles a request that another process has claimed. Answers it if that was an agent and is
-   dead. */
+/* Whether a request of this name is later than the one for which the claim was made, which is
+   answered. Its result may be deleted before it is. */
+static bool is_later(const struct inbox *self, const struct exec *exec) {
+  struct stat file, answered;
+  return find_file(self, exec, &file) && fstat(exec->lock, &answered) == 0 &&
+         is_earlier(&answered.st_mtim, &file.st_ctim);
+}
+
+/* Handles a request that another process has claimed. Answers it if that was an agent and is dead.
+   May free the exec. */
 static void check_foreign_claim(struct inbox *self, struct exec *exec) {
-  int lock;
+  if (exec->lock >= 0) { /* of an earlier request of this name */
+    inbox_drop(self, exec);
+    return;
+  }
   bool answered = has_result(self, exec->id);
-  inbox_set_state(self, exec, answered ? EXEC_ANSWERED : EXEC_FOREIGN);
+  exec->state = answered ? EXEC_ANSWERED : EXEC_FOREIGN;
   if (answered)
     return;
-  switch (claims_owner(&self->claims, exec->id, &lock)) {
-  case CLAIM_OF_DEAD:
-    if (!has_result(self, exec->id)) /* again, because the lock is held now */
+  switch (claims_take_over(&self->ipc, exec->id, &exec->lock)) {
+  case CLAIM_NONE:
+    exec->state = EXEC_NEW;
+    break;
+  case CLAIM_ANSWERED:
+    if (is_later(self, exec)) {
+      inbox_drop(self, exec);
+      break;
+    }
+    descriptor_close(exec->lock);
+    exec->lock = -1;
+    break;
+  case CLAIM_ACQUIRED:
+    exec->state = EXEC_ANSWERED;
+    if (has_result(self, exec->id)) /* again, because the lock is held now */
+      claims_close_answered(&exec->lock);
+    else
       inbox_refuse(
           self, exec, EXECUTION_EXIT_NOT_RUN,
           "interrupted: the sidecar ended while this request was running; it was not run again");
     break;
-  case CLAIM_OF_SELF: /* of a cancelled request of this name, which could not be removed then */
-    claims_drop(&self->claims, exec->id);
-    inbox_set_state(self, exec, EXEC_NEW);
-    break;
-  case CLAIM_OF_NOBODY:
-    inbox_set_state(self, exec, EXEC_NEW);
-    break;
-  case CLAIM_OF_SCRIPT:
-  case CLAIM_OF_AGENT:
+  default:
     break;
   }
-  ipc_directory_close_entry(lock);
 }
 
 /* Returns true if the request belongs to this agent now. Otherwise the exec may be freed. */
 static bool claim_request(struct inbox *self, struct exec *exec) {
+  struct stat file;
+  if (exec->lock >= 0)
+    return true;
   if (has_result(self, exec->id)) {
-    inbox_set_state(self, exec, EXEC_ANSWERED);
+    exec->state = EXEC_ANSWERED;
     return false;
   }
-  switch (claims_acquire(&self->claims, exec->id)) {
+  switch (claims_acquire(&self->ipc, exec->id, &exec->lock)) {
   case CLAIM_ACQUIRED:
-    if (has_request(self, exec->id) && !has_result(self, exec->id))
+    if (find_file(self, exec, &file) && is_like(&file, &exec->file) && !has_result(self, exec->id))
       return true;
     inbox_drop(self, exec); /* another agent was faster, and has finished */
     break;
-  case CLAIM_FOREIGN:
-    check_foreign_claim(self, exec);
-    break;
   case CLAIM_REFUSED:
     set_aside(self, exec, EXEC_REFUSED, "cannot be claimed", strerror(errno));
+    break;
+  default:
+    check_foreign_claim(self, exec);
     break;
   }
   return false;
 }
 
-static void queue_claimed(struct inbox *self, struct exec *exec, const struct exec_request *request,
-                          enum request_found found, const struct error *error) {
-  if (request->other_id)
-    log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
-             exec->id);
-  if (found != REQUEST_READY) {
-    inbox_refuse(self, exec, EXECUTION_EXIT_NOT_RUN, error->text);
-    return;
-  }
-  exec->round = 0;
-  inbox_set_state(self, exec, EXEC_QUEUED);
-}
-
-/* Reads a marked request and decides what happens with it. May free the exec. */
-static void read_request(struct inbox *self, struct exec *exec) {
-  struct exec_request request;
-  struct error error;
-  bool closed = exec->closed;
+bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *request) {
+  struct error error = {.text = ""};
+  struct stat file = exec->file;
+  bool closed = exec->closed, was_claimed = exec->lock >= 0;
+  *request = (struct exec_request){0};
   exec->closed = false;
   exec->reads++;
-  enum request_found found = inbox_read(self, exec, &request, &error);
+  enum request_found found = read_file(self, exec->id, &file, request, &error);
+  note_file(exec, &file);
   if (found == REQUEST_GONE)
-    remove_exec(self, exec);
+    end_if_gone(self, exec);
+  else if (was_claimed && found != REQUEST_READY)
+    inbox_refuse(self, exec, EXECUTION_EXIT_NOT_RUN,
+                 error.text[0] != '\0' ? error.text : "request was changed");
   else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
     set_aside(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
   else if (found == REQUEST_UNREADABLE)
     set_aside(self, exec, EXEC_REFUSED, "cannot be read", error.text);
-  else if (!wait_for_rest(self, exec, found, closed) && claim_request(self, exec))
-    queue_claimed(self, exec, &request, found, &error);
-  exec_request_release(&request);
-}
-
-/* Files that the current scan has found are read when the scan is complete. */
-static bool is_due(const struct inbox *self, const struct exec *exec) {
-  return exec->round <= self->scans;
-}
-
-static void read_one_behind(struct inbox *self) {
-  int64_t begin_ms = clock_monotonic_ms();
-  size_t queued = self->in[EXEC_QUEUED];
-  struct exec *exec = begin_ms >= self->behind_ms ? inbox_first(self, EXEC_BEHIND) : NULL;
-  if (exec == NULL || !is_due(self, exec))
-    return;
-  read_request(self, exec);
-  int64_t end_ms = clock_monotonic_ms();
-  int64_t share = self->in[EXEC_QUEUED] > queued ? 1 : BEHIND_PAUSE;
-  self->behind_ms = end_ms + (end_ms - begin_ms) * share;
-}
-
-static void read_requests(struct inbox *self) {
-  struct exec *found[READS_A_TURN];
-  size_t count = find_oldest(self, EXEC_FOUND, found, READS_A_TURN);
-  for (size_t i = 0; i < count && is_due(self, found[i]); i++)
-    read_request(self, found[i]);
-  read_one_behind(self);
-}
-
-/* --- deleted files --------------------------------------------------------------------------- */
-
-/* Ends a request whose file is gone, and whose result is gone if it has one. May free the exec. */
-static void end_if_gone(struct inbox *self, struct exec *exec) {
-  if (exec->state == EXEC_CANCELLED || has_request(self, exec->id) ||
-      (exec->state == EXEC_ANSWERED && has_result(self, exec->id)))
-    return;
-  if (exec->state <= EXEC_FOREIGN) { /* was never claimed by this agent */
-    remove_exec(self, exec);
-    return;
+  else if (!wait_for_rest(exec, found, closed) && claim_request(self, exec)) {
+    if (request->other_id && !was_claimed)
+      log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
+               exec->id);
+    if (found == REQUEST_READY)
+      return true;
+    inbox_refuse(self, exec, EXECUTION_EXIT_NOT_RUN, error.text);
   }
-  if (exec->state != EXEC_RUNNING) {
-    inbox_drop(self, exec);
-    return;
-  }
-  log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
-  inbox_set_state(self, exec, EXEC_CANCELLED);
-  engine_stop(exec->execution, FILES_GRACE_MS, STEP_CAUSE_CANCELLED, "its request was deleted");
+  return false;
 }
 
 /* --- new and changed files ------------------------------------------------------------------- */
@@ -468,10 +436,10 @@ void inbox_changed(struct inbox *self, const char *name, bool written) {
     return;
   if (!find_file(self, exec, &file)) {
     end_if_gone(self, exec);
-  } else if (written && exec->state <= EXEC_BEHIND) {
+  } else if (written && exec->state <= EXEC_FOUND) {
     exec->closed = true;
     if (exec->state <= EXEC_REFUSED)
-      mark_request(self, exec, &file, self->scans);
+      mark_request(exec, &file, self->scans);
     else if (exec->round > self->scans)
       exec->round = self->scans;
   }
@@ -486,19 +454,17 @@ static void note_found(struct inbox *self, struct exec *exec) {
     check_foreign_claim(self, exec);
   else if (exec->state <= EXEC_REFUSED && find_file(self, exec, &file) &&
            !(was_read && is_like(&file, &exec->file)))
-    mark_request(self, exec, &file, self->scans + 1);
-}
-
-static bool is_sweep(const struct inbox *self) {
-  return self->scans % SWEEP_SCANS == 0;
+    mark_request(exec, &file, self->scans + 1);
 }
 
 /* Removes a claim whose request and result are gone, and files of dead agents. A request may be
    there and not known yet. */
 static void sweep_name(struct inbox *self, const char *name) {
-  const char *id = claims_sweep_name(&self->claims, name);
-  if (id != NULL && get(self, id, false) == NULL && !has_request(self, id) && !has_result(self, id))
-    claims_drop(&self->claims, id);
+  const char *id = claims_id_of(name);
+  if (id == NULL)
+    claims_sweep(&self->ipc, name);
+  else if (get(self, id, false) == NULL)
+    remove_old_claim(self, id);
 }
 
 /* --- a scan ---------------------------------------------------------------------------------- */
@@ -512,10 +478,7 @@ void inbox_scan_stop(struct inbox *self) {
 /* Completes the scan, also if there is no directory. */
 static void end_scan(struct inbox *self) {
   inbox_scan_stop(self);
-  if (is_sweep(self))
-    claims_sweep_end(&self->claims);
   self->scans++;
-  self->unseen = self->count;
 }
 
 void inbox_scan_begin(struct inbox *self) {
@@ -525,8 +488,6 @@ void inbox_scan_begin(struct inbox *self) {
   self->names = fd >= 0 ? fdopendir(fd) : NULL;
   if (self->names == NULL && fd >= 0)
     close(fd);
-  if (is_sweep(self))
-    claims_sweep_begin(&self->claims);
   if (self->names == NULL)
     end_scan(self);
 }
@@ -540,19 +501,8 @@ static void scan_names(struct inbox *self) {
       end_scan(self);
     else if (exec != NULL)
       note_found(self, exec);
-    else if (is_sweep(self))
+    else if (self->scans % SWEEP_SCANS == 0)
       sweep_name(self, entry->d_name);
-  }
-}
-
-/* Goes from the end to the start, because a removal moves the entries after it. An entry that moves
-   past this place meanwhile is found by the next scan. */
-static void end_unseen(struct inbox *self) {
-  for (int i = 0; i < NAMES_A_TURN && self->unseen > 0; i++) {
-    if (self->unseen > self->count)
-      self->unseen = self->count;
-    else if (self->execs[--self->unseen]->seen != self->scans)
-      end_if_gone(self, self->execs[self->unseen]);
   }
 }
 
@@ -562,62 +512,57 @@ static bool waits_for_time(const struct exec *exec, bool serving) {
   return exec->state == EXEC_ANSWERING || (exec->state == EXEC_WAITING && serving);
 }
 
-static void handle_due(struct inbox *self, bool serving) {
+static bool is_unseen(const struct inbox *self, const struct exec *exec, bool serving) {
+  return serving && exec->seen < self->scans;
+}
+
+void inbox_turn(struct inbox *self, bool serving) {
   int64_t now_ms = clock_monotonic_ms();
-  int answers = 0;
-  for (size_t i = self->count; i > 0; i--) {
-    struct exec *exec = self->execs[i - 1];
-    if (!waits_for_time(exec, serving) || exec->due_ms > now_ms)
-      continue;
-    if (exec->state == EXEC_WAITING) {
-      exec->reads = READS_SOON; /* new requests are read first */
-      mark_request(self, exec, &exec->file, self->scans);
-    } else if (answers++ < INBOX_ANSWERS_A_TURN) {
-      answer_again(self, exec, false);
+  int answers = 0, checks = 0;
+  if (serving)
+    scan_names(self);
+  LIST_FOR_EACH (struct exec, exec, &self->execs, node) {
+    if (is_unseen(self, exec, serving) && checks < NAMES_A_TURN) {
+      checks++;
+      exec->seen = self->scans;
+      end_if_gone(self, exec);
+    } else if (waits_for_time(exec, serving) && exec->due_ms <= now_ms) {
+      if (exec->state == EXEC_WAITING) {
+        exec->reads = READS_SOON; /* new requests are read first */
+        mark_request(exec, &exec->file, self->scans);
+      } else if (answers < ANSWERS_A_TURN) {
+        answers++;
+        answer_again(self, exec, false);
+      }
     }
   }
 }
 
-void inbox_turn(struct inbox *self, bool serving) {
-  if (serving) {
-    scan_names(self);
-    end_unseen(self);
-  }
-  handle_due(self, serving);
-  if (serving)
-    read_requests(self);
-}
-
 int64_t inbox_due_ms(const struct inbox *self, bool serving) {
-  if (serving && (self->names != NULL || self->unseen > 0 || self->in[EXEC_FOUND] > 0))
-    return 0;
-  int64_t due_ms = serving && self->in[EXEC_BEHIND] > 0 ? self->behind_ms : INT64_MAX;
-  for (size_t i = 0; i < self->count; i++) {
-    const struct exec *exec = self->execs[i];
-    if (waits_for_time(exec, serving) && exec->due_ms < due_ms)
+  int64_t due_ms = serving && self->names != NULL ? 0 : INT64_MAX;
+  LIST_FOR_EACH (struct exec, exec, &self->execs, node) {
+    if (is_unseen(self, exec, serving))
+      due_ms = 0;
+    else if (waits_for_time(exec, serving) && exec->due_ms < due_ms)
       due_ms = exec->due_ms;
   }
   return due_ms;
 }
 
 void inbox_init(struct inbox *self, const struct log *log, const struct exec_request_rules *rules) {
-  *self =
-      (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE, .claims = CLAIMS_NONE};
+  *self = (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE};
 }
 
 void inbox_close(struct inbox *self) {
-  for (size_t i = self->count; i > 0; i--)
-    if (self->execs[i - 1]->state == EXEC_ANSWERING)
-      answer_again(self, self->execs[i - 1], true);
-  claims_close(&self->claims);
+  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
+    if (exec->state == EXEC_ANSWERING)
+      answer_again(self, exec, true);
 }
 
 void inbox_release(struct inbox *self) {
   inbox_scan_stop(self);
+  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
+    remove_exec(self, exec);
   buffer_release(&self->text);
-  claims_close(&self->claims);
   ipc_directory_close(&self->ipc);
-  for (size_t i = 0; i < self->count; i++)
-    free_exec(self->execs[i]);
-  free(self->execs);
 }

@@ -6,19 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+#include "base/random.h"
 #include "base/staged_file.h"
 #include "base/write_all.h"
+
+#define HIDDEN_PREFIX ".agent-new-"
 
 #define READ_SIZE ((size_t)16 * 1024)
 
 static const int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-
-void ipc_directory_close_entry(int fd) {
-  int error = errno;
-  if (fd >= 0)
-    close(fd);
-  errno = error;
-}
 
 int ipc_directory_open(struct ipc_directory *self, const char *path, struct error *error) {
   self->top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -26,8 +23,8 @@ int ipc_directory_open(struct ipc_directory *self, const char *path, struct erro
 }
 
 void ipc_directory_close(struct ipc_directory *self) {
-  ipc_directory_close_entry(self->tools);
-  ipc_directory_close_entry(self->top);
+  descriptor_close(self->tools);
+  descriptor_close(self->top);
   *self = IPC_DIRECTORY_NONE;
 }
 
@@ -56,8 +53,9 @@ static int make_tools(const struct ipc_directory *self) {
 bool ipc_directory_find_tools(struct ipc_directory *self, struct error *error) {
   if (is_open(self))
     return false;
-  ipc_directory_close_entry(self->tools);
+  descriptor_close(self->tools);
   self->tools = make_tools(self);
+  self->knows_user = false;
   if (self->tools < 0)
     (void)error_set(error, IPC_TOOLS ": %s", strerror(errno));
   return true;
@@ -107,17 +105,20 @@ int ipc_directory_read(const struct ipc_directory *self, const char *name, size_
   int result = -1;
   if ((unsigned long long)file->st_size <= max)
     result = read_open(fd, (size_t)file->st_size, max, out);
-  ipc_directory_close_entry(fd);
+  descriptor_close(fd);
   return result;
 }
 
-int ipc_directory_write(const struct ipc_directory *self, const char *hidden, const char *name,
+int ipc_directory_write(const struct ipc_directory *self, const char *name,
                         const struct buffer *bytes) {
-  if (ipc_directory_make_file(self->tools, hidden, bytes->bytes, bytes->length) != 0)
+  const struct ipc_name hidden = ipc_hidden_name();
+  int fd = ipc_directory_make_file(self->tools, hidden.text, bytes->bytes, bytes->length);
+  if (fd < 0)
     return -1;
-  int result = renameat(self->tools, hidden, self->tools, name);
+  descriptor_close(fd);
+  int result = renameat(self->tools, hidden.text, self->tools, name);
   if (result != 0)
-    ipc_directory_remove(self->tools, hidden, 0);
+    ipc_directory_remove(self->tools, hidden.text, 0);
   return result;
 }
 
@@ -125,6 +126,17 @@ struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix)
   struct ipc_name name;
   (void)snprintf(name.text, sizeof name.text, "%s%s%s", prefix, id, suffix);
   return name;
+}
+
+struct ipc_name ipc_hidden_name(void) {
+  struct ipc_name name;
+  (void)snprintf(name.text, sizeof name.text, HIDDEN_PREFIX "%016llx",
+                 (unsigned long long)random_u64());
+  return name;
+}
+
+bool ipc_name_is_hidden(const char *name) {
+  return strncmp(name, HIDDEN_PREFIX, strlen(HIDDEN_PREFIX)) == 0;
 }
 
 /* Opens the file that was found, whatever has its name now. Without /proc, the name is looked up
@@ -137,8 +149,7 @@ static int open_found(int found, int directory, const char *name, const struct s
   if (fd >= 0 || errno != ENOENT)
     return fd;
   fd = openat(directory, name, reading | O_NOFOLLOW);
-  if (fd < 0 ||
-      (fstat(fd, &opened) == 0 && opened.st_ino == file->st_ino && opened.st_dev == file->st_dev))
+  if (fd < 0 || (fstat(fd, &opened) == 0 && descriptor_same_file(&opened, file)))
     return fd;
   close(fd);
   errno = EAGAIN;
@@ -155,7 +166,7 @@ int ipc_directory_open_file(int directory, const char *name, struct stat *file) 
     if (S_ISREG(file->st_mode))
       fd = open_found(found, directory, name, file);
   }
-  ipc_directory_close_entry(found);
+  descriptor_close(found);
   return fd;
 }
 
@@ -167,16 +178,15 @@ int ipc_directory_make(int directory, const char *name, mode_t mode) {
 }
 
 int ipc_directory_make_file(int directory, const char *name, const char *bytes, size_t length) {
-  int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0)
     return -1;
-  int result = fchmod(fd, 0644); /* whatever the umask is: the reader may be another user */
-  if (result == 0)
-    result = write_all(fd, bytes, length);
-  ipc_directory_close_entry(fd);
-  if (result != 0)
-    ipc_directory_remove(directory, name, 0);
-  return result;
+  /* Whatever the umask is: the reader may be another user. */
+  if (fchmod(fd, 0644) == 0 && write_all(fd, bytes, length) == 0)
+    return fd;
+  ipc_directory_remove(directory, name, 0);
+  descriptor_close(fd);
+  return -1;
 }
 
 void ipc_directory_remove(int directory, const char *name, int flags) {

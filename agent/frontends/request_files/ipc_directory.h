@@ -25,7 +25,10 @@
 
 struct ipc_directory {
   int top;
-  int tools; /* -1: there is none */
+  int tools;        /* -1: there is none */
+  bool plain_mkdir; /* the file system cannot rename without replacing: claims are made in place */
+  bool knows_user;
+  uid_t user; /* who owns what this program makes in `tools`, if that is known */
 };
 
 #define IPC_DIRECTORY_NONE                                                                         \
@@ -56,9 +59,9 @@ bool ipc_directory_has(const struct ipc_directory *self, const char *name);
 /* Whether a regular file has this name. */
 bool ipc_directory_has_file(const struct ipc_directory *self, const char *name);
 
-/* Writes a file that every user may read. It is written under the name `hidden` and then renamed,
-   so it appears whole. Returns 0, or -1 with errno, and leaves no file then. */
-int ipc_directory_write(const struct ipc_directory *self, const char *hidden, const char *name,
+/* Writes a file that every user may read. It is written under a hidden name and then renamed, so it
+   appears whole. Returns 0, or -1 with errno, and leaves no file then. */
+int ipc_directory_write(const struct ipc_directory *self, const char *name,
                         const struct buffer *bytes);
 
 /* A file name that is made of a prefix, an id and a suffix. */
@@ -67,6 +70,11 @@ struct ipc_name {
 };
 
 struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix);
+
+/* Returns a new name for an entry that gets its own name when it is complete. No other program
+   looks at such names. */
+struct ipc_name ipc_hidden_name(void);
+bool ipc_name_is_hidden(const char *name);
 
 /* Opens a regular file for reading. Its type is checked before that, because opening a FIFO wakes
    its writer, and opening a device may start it. Returns a descriptor that does not block and is
@@ -77,13 +85,11 @@ int ipc_directory_open_file(int directory, const char *name, struct stat *file);
    another one. Returns 0, or -1 with errno. */
 int ipc_directory_make(int directory, const char *name, mode_t mode);
 
-/* Makes a file that every user may read. Returns 0, or -1 with errno, and leaves no file then. */
+/* Makes a file that every user may read. Returns its descriptor, for writing, or -1 with errno, and
+   leaves no file then. */
 int ipc_directory_make_file(int directory, const char *name, const char *bytes, size_t length);
 
 /* Calls unlinkat(2) and keeps errno. */
 void ipc_directory_remove(int directory, const char *name, int flags);
-
-/* Closes a descriptor unless it is -1, and keeps errno. */
-void ipc_directory_close_entry(int fd);
 
 #endif
