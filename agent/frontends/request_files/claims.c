@@ -67,8 +67,8 @@ static enum claim read_state(int state) {
 
 /* --- making ---------------------------------------------------------------------------------- */
 
-/* Finds out, once, which user owns what this agent makes: a file system may map users. Returns 0, or
-   -1 with errno. */
+/* Finds out, once, which user owns what this agent makes: a file system may map users. Returns 0,
+   or -1 with errno. */
 static int find_user(struct ipc_directory *ipc) {
   const struct ipc_name hidden = ipc_hidden_name();
   struct stat file;
