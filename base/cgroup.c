@@ -7,126 +7,83 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
 #include "base/descriptor.h"
 
 /* Half the limit that version 1 reports for a group without one, which is the largest number of
    pages. */
 #define NO_LIMIT (INT64_MAX / 4096 * 4096 / 2)
 
+/* A file of /proc/self; memory.stat has some 60 lines. */
+#define TEXT_SIZE 16384
+
+static bool read_text(int fd, char text[TEXT_SIZE]) {
+  ssize_t length = fd >= 0 ? pread(fd, text, TEXT_SIZE - 1, 0) : -1;
+  text[length > 0 ? length : 0] = '\0';
+  return length > 0;
+}
+
 /* --- finding the groups ----------------------------------------------------------------------- */
 
-/* A control group hierarchy and where it is mounted. */
-struct hierarchy {
-  const char *controller; /* of version 1; NULL for version 2 */
-  char group[PATH_MAX];   /* of this process, as in /proc/self/cgroup; "" if there is none */
-  char root[PATH_MAX];    /* the group that is mounted */
-  char mount[PATH_MAX];   /* where it is mounted; "" if it is not */
-};
+/* Where the hierarchies are mounted, in every container runtime. */
+static const struct hierarchy {
+  const char *controller; /* of version 1; "" for version 2 */
+  const char *mount;
+} hierarchies[] = {{"", "/sys/fs/cgroup"},
+                   {"", "/sys/fs/cgroup/unified"}, /* beside version 1 */
+                   {"memory", "/sys/fs/cgroup/memory"},
+                   {"cpuacct", "/sys/fs/cgroup/cpuacct"}};
+enum { SECOND, SECOND_BESIDE, MEMORY, CPU, HIERARCHIES };
 
-enum { SECOND, MEMORY, CPU, HIERARCHIES }; /* version 2, and two controllers of version 1 */
+/* The groups of this process by hierarchy, within the text of /proc/self/cgroup; NULL if there is
+   none. */
+struct groups {
+  const char *of[HIERARCHIES];
+  char text[TEXT_SIZE];
+};
 
 static bool has_word(const char *list, const char *word) {
   const size_t length = strlen(word);
-  for (; *list != '\0'; list += strcspn(list, ","), list += *list == ',')
+  for (;; list += strcspn(list, ",") + 1) {
     if (strcspn(list, ",") == length && strncmp(list, word, length) == 0)
       return true;
-  return false;
-}
-
-/* Reads a line number:controllers:group of /proc/self/cgroup; version 2 has no controllers. */
-static void read_group(struct hierarchy *self, char *line) {
-  char *controllers = strchr(line, ':');
-  char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-  if (group == NULL)
-    return;
-  *group++ = '\0';
-  controllers++;
-  for (int i = 0; i < HIERARCHIES; i++, self++)
-    if (self->controller == NULL ? controllers[0] == '\0' : has_word(controllers, self->controller))
-      (void)snprintf(self->group, sizeof self->group, "%s", group);
-}
-
-/* mountinfo escapes spaces and other special bytes, as in \040. */
-static void copy_unescaped(char out[PATH_MAX], const char *text) {
-  size_t length = 0;
-  for (; *text != '\0' && length < PATH_MAX - 1; text++) {
-    unsigned byte;
-    int taken = 0;
-    if (*text == '\\' && sscanf(text + 1, "%3o%n", &byte, &taken) == 1 && taken == 3) {
-      out[length++] = (char)byte;
-      text += 3;
-    } else {
-      out[length++] = *text;
-    }
+    if (list[strcspn(list, ",")] == '\0')
+      return false;
   }
-  out[length] = '\0';
 }
 
-/* Reads a line of proc(5) mountinfo: number, parent, device, root, mount point, options, …, " - ",
-   type, source, options of the file system. */
-static void read_mount(struct hierarchy *self, char *line) {
-  char *end = strstr(line, " - "), *saved = NULL;
-  if (end == NULL || strncmp(end + 3, "cgroup", strlen("cgroup")) != 0)
-    return;
-  *end = '\0';
-  const char *type = strtok_r(end + 3, " ", &saved);
-  (void)strtok_r(NULL, " ", &saved);
-  const char *options = strtok_r(NULL, " ", &saved);
-  for (int i = 0; i < 3; i++, line = NULL)
-    (void)strtok_r(line, " ", &saved);
-  const char *root = strtok_r(NULL, " ", &saved), *point = strtok_r(NULL, " ", &saved);
-  if (type == NULL || options == NULL || root == NULL || point == NULL)
-    return;
-  for (int i = 0; i < HIERARCHIES; i++, self++)
-    if (self->mount[0] == '\0' &&
-        (self->controller == NULL
-             ? strcmp(type, "cgroup2") == 0
-             : strcmp(type, "cgroup") == 0 && has_word(options, self->controller))) {
-      copy_unescaped(self->root, root);
-      copy_unescaped(self->mount, point);
-    }
-}
-
-static void read_lines(const char *root, const char *name,
-                       void (*read_line)(struct hierarchy *self, char *line),
-                       struct hierarchy *self) {
-  enum { READ_SIZE = 16 * 1024 };
-  char path[PATH_MAX];
-  struct buffer text = {0};
-  ssize_t length = 0;
-  (void)snprintf(path, sizeof path, "%s/proc/self/%s", root, name);
+/* Reads the lines number:controllers:group; version 2 has no controllers. */
+static void read_groups(struct groups *self, const char *root) {
+  char path[PATH_MAX], *saved = NULL;
+  (void)snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  while (fd >= 0 && (length = read(fd, buffer_space(&text, READ_SIZE), READ_SIZE)) > 0)
-    text.length += (size_t)length;
+  for (int i = 0; i < HIERARCHIES; i++)
+    self->of[i] = NULL;
+  (void)read_text(fd, self->text);
   descriptor_close(fd);
-  buffer_add(&text, "", 1);
-  for (char *line = text.bytes, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-    *end = '\0';
-    read_line(self, line);
+  for (char *line = strtok_r(self->text, "\n", &saved); line != NULL;
+       line = strtok_r(NULL, "\n", &saved)) {
+    char *controllers = strchr(line, ':');
+    char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (group == NULL || group[1] != '/')
+      continue;
+    *group++ = '\0';
+    for (int i = 0; i < HIERARCHIES; i++)
+      if (has_word(controllers + 1, hierarchies[i].controller))
+        self->of[i] = group;
   }
-  buffer_release(&text);
 }
 
-/* Returns the group's path below the mount point. It is "" if the group lies elsewhere, as in a
-   container that sees the host's path: its own group is then what is mounted. */
-static const char *path_below(const struct hierarchy *self) {
-  size_t length = strlen(self->root);
-  if (strcmp(self->root, "/") == 0)
-    return strncmp(self->group, "/..", 3) != 0 ? self->group : "";
-  return strncmp(self->group, self->root, length) == 0 &&
-                 (self->group[length] == '/' || self->group[length] == '\0')
-             ? self->group + length
-             : "";
-}
-
-/* Returns a descriptor of the group's directory if that has the file, or else -1. */
-static int open_directory(const char *root, const struct hierarchy *hierarchy, const char *file) {
+/* Returns a descriptor of the group's directory if that has the file, or else -1. A container may
+   see the host's path, or one outside of what it sees ("/.."): its own group is then what is
+   mounted. */
+static int open_directory(const char *root, const struct groups *groups, int hierarchy,
+                          const char *file) {
+  const char *group = groups->of[hierarchy];
   char path[3 * PATH_MAX];
-  if (hierarchy->group[0] == '\0' || hierarchy->mount[0] == '\0')
+  if (group == NULL)
     return -1;
-  for (const char *below = path_below(hierarchy);; below = "") {
-    (void)snprintf(path, sizeof path, "%s%s%s", root, hierarchy->mount, below);
+  for (const char *below = strncmp(group, "/..", 3) != 0 ? group : "";; below = "") {
+    (void)snprintf(path, sizeof path, "%s%s%s", root, hierarchies[hierarchy].mount, below);
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && faccessat(fd, file, R_OK, 0) == 0)
       return fd;
@@ -154,14 +111,14 @@ static void open_limits(struct cgroup *self, int directory) {
   }
 }
 
-static void open_memory(struct cgroup *self, const char *root,
-                        const struct hierarchy *hierarchies) {
-  int directory = open_directory(root, &hierarchies[SECOND], "memory.stat");
-  const bool is_second = directory >= 0;
-  if (!is_second)
-    directory = open_directory(root, &hierarchies[MEMORY], "memory.stat");
+static void open_memory(struct cgroup *self, const char *root, const struct groups *groups) {
+  int directory = -1, hierarchy = SECOND;
+  while (hierarchy <= MEMORY &&
+         (directory = open_directory(root, groups, hierarchy, "memory.stat")) < 0)
+    hierarchy++;
   if (directory < 0)
     return;
+  const bool is_second = hierarchy < MEMORY;
   self->version = is_second ? 2 : 1;
   self->events = open_file(directory, is_second ? "memory.events" : "memory.oom_control");
   self->stat = open_file(directory, "memory.stat");
@@ -173,29 +130,21 @@ static void open_memory(struct cgroup *self, const char *root,
 }
 
 /* If version 1 counts memory, it is preferred for processor time, too. */
-static void open_cpu(struct cgroup *self, const char *root, const struct hierarchy *hierarchies) {
-  int directory =
-      self->version != 2 ? open_directory(root, &hierarchies[CPU], "cpuacct.usage") : -1;
+static void open_cpu(struct cgroup *self, const char *root, const struct groups *groups) {
+  int directory = self->version != 2 ? open_directory(root, groups, CPU, "cpuacct.usage") : -1;
   self->cpu_is_stat = directory < 0;
-  if (self->cpu_is_stat)
-    directory = open_directory(root, &hierarchies[SECOND], "cpu.stat");
+  for (int i = SECOND; directory < 0 && i <= SECOND_BESIDE; i++)
+    directory = open_directory(root, groups, i, "cpu.stat");
   self->cpu = open_file(directory, self->cpu_is_stat ? "cpu.stat" : "cpuacct.usage");
   descriptor_close(directory);
 }
 
 void cgroup_open(struct cgroup *self, const char *root) {
-  static const char *const controllers[HIERARCHIES] = {
-      [SECOND] = NULL, [MEMORY] = "memory", [CPU] = "cpuacct"};
-  struct hierarchy hierarchies[HIERARCHIES]; /* most of their 36 KiB stays untouched */
-  for (int i = 0; i < HIERARCHIES; i++) {
-    hierarchies[i].controller = controllers[i];
-    hierarchies[i].group[0] = hierarchies[i].root[0] = hierarchies[i].mount[0] = '\0';
-  }
+  struct groups groups;
   *self = CGROUP_NONE;
-  read_lines(root, "cgroup", read_group, hierarchies);
-  read_lines(root, "mountinfo", read_mount, hierarchies);
-  open_memory(self, root, hierarchies);
-  open_cpu(self, root, hierarchies);
+  read_groups(&groups, root);
+  open_memory(self, root, &groups);
+  open_cpu(self, root, &groups);
 }
 
 const struct cgroup *cgroup_own(void) {
@@ -208,15 +157,6 @@ const struct cgroup *cgroup_own(void) {
 }
 
 /* --- reading their figures -------------------------------------------------------------------- */
-
-/* memory.stat has some 60 lines. */
-#define TEXT_SIZE 8192
-
-static bool read_text(int fd, char text[TEXT_SIZE]) {
-  ssize_t length = fd >= 0 ? pread(fd, text, TEXT_SIZE - 1, 0) : -1;
-  text[length > 0 ? length : 0] = '\0';
-  return length > 0;
-}
 
 static int64_t number_in(const char *text) {
   char *end;
