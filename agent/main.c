@@ -159,7 +159,7 @@ static int complete(struct options *options, const struct log *log, struct error
   options->stdio.version = options->mcp.program_version = SANDBOX_VERSION;
   if (options->action == OPTIONS_RUN)
     return prepare_tls(options, log, error);
-  options->files.shell = tools->shell = startup_shell();
+  options->files.rules.shell = tools->shell = startup_shell();
   if ((options->action == OPTIONS_STDIO || options->action == OPTIONS_MCP) &&
       startup_directory(&tools->directory, error) != 0)
     return -1;

@@ -97,27 +97,18 @@ static void check_payload(const char *text, size_t length) {
   step_release(&step);
 }
 
-static void check_ready(const struct exec_request *request) {
-  struct step step;
-  char **env = memory_allocate(sizeof *env);
-  *env = NULL;
-  demand(request->timeout_seconds >= 1 && request->timeout_seconds <= 120);
-  demand(request->directory != NULL && request->directory[0] != '\0');
-  exec_request_step(request, "id", "sh", request->directory, env, &step);
-  demand(step.target[0] != '\0' && step.timeout_seconds == request->timeout_seconds);
-  step_release(&step);
-}
-
 static void check_request(const char *text, size_t length) {
-  static const struct exec_request_rules rules = {.timeout_seconds = 30,
-                                                  .timeout_max_seconds = 120};
+  static const struct exec_request_rules rules = {
+      .shell = "sh", .timeout_seconds = 30, .timeout_max_seconds = 120};
   struct exec_request request;
+  const struct step *step = &request.step;
   struct error error = {.text = ""};
   if (exec_request_parse(&request, text, length, "id", &rules, &error) == REQUEST_READY)
-    check_ready(&request);
+    demand(step->timeout_seconds >= 1 && step->timeout_seconds <= 120 && step->target[0] != '\0' &&
+           step->working_directory[0] != '\0');
   else
     demand(error.text[0] != '\0' && strchr(error.text, '\n') == NULL);
-  exec_request_release(&request);
+  step_release(&request.step);
 }
 
 /* An object for cJSON is an object here, and so may be each beginning of an object. */

@@ -3,7 +3,8 @@
 #include "tests/test.h"
 
 static enum request_found parse(struct exec_request *self, const char *text, struct error *error) {
-  const struct exec_request_rules rules = {.timeout_seconds = 30, .timeout_max_seconds = 120};
+  const struct exec_request_rules rules = {
+      .shell = "sh", .timeout_seconds = 30, .timeout_max_seconds = 120};
   *error = (struct error){.text = ""};
   return exec_request_parse(self, quoted(text), strlen(text), "17", &rules, error);
 }
@@ -36,9 +37,9 @@ TEST(a_timeout_is_rounded_down_and_bounded) {
     struct error error;
     const char *text = formatted("{'command':'ls','timeout':%s}", rows[i].text);
     assert_int_equal(parse(&request, text, &error), REQUEST_READY);
-    if (request.timeout_seconds != rows[i].seconds)
-      fail_msg("%s: %u s", rows[i].text, request.timeout_seconds);
-    exec_request_release(&request);
+    if (request.step.timeout_seconds != rows[i].seconds)
+      fail_msg("%s: %u s", rows[i].text, request.step.timeout_seconds);
+    step_release(&request.step);
   }
 }
 
@@ -54,7 +55,7 @@ static void expect_refused(enum request_found expected, const struct refusal *ro
     enum request_found state = parse(&request, rows[i].request, &error);
     if (state != expected || strcmp(error.text, rows[i].reason) != 0)
       fail_msg("%s: %d, `%s`", rows[i].request, (int)state, error.text);
-    exec_request_release(&request);
+    step_release(&request.step);
   }
 }
 

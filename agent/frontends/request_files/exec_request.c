@@ -26,9 +26,18 @@ bool exec_request_id_is_valid(const char *id) {
 
 /* --- the fields ------------------------------------------------------------------------------ */
 
+/* Nothing is owned. */
+struct fields {
+  const cJSON *argv;     /* at least one string; NULL: a line for a shell */
+  const char *command;   /* not empty if there is no argv */
+  const cJSON *args;     /* strings; or NULL */
+  const char *directory; /* never NULL */
+  struct step_bytes input;
+};
+
 /* Returns NULL if the field is absent or null. */
-static cJSON *field(const struct exec_request *self, const char *name) {
-  cJSON *value = cJSON_GetObjectItemCaseSensitive(self->root, name);
+static cJSON *field(const cJSON *root, const char *name) {
+  cJSON *value = cJSON_GetObjectItemCaseSensitive(root, name);
   return cJSON_IsNull(value) ? NULL : value;
 }
 
@@ -89,16 +98,15 @@ static double seconds_of(const cJSON *value) {
   return seconds;
 }
 
-static void read_timeout(struct exec_request *self, const struct exec_request_rules *rules) {
-  double seconds = seconds_of(field(self, "timeout"));
+static unsigned read_timeout(const cJSON *root, const struct exec_request_rules *rules) {
+  double seconds = seconds_of(field(root, "timeout"));
   if (!(seconds >= 1))
     seconds = rules->timeout_seconds;
-  self->timeout_seconds =
-      seconds < rules->timeout_max_seconds ? (unsigned)seconds : rules->timeout_max_seconds;
+  return seconds < rules->timeout_max_seconds ? (unsigned)seconds : rules->timeout_max_seconds;
 }
 
-static int read_command(struct exec_request *self, struct error *error) {
-  const cJSON *argv = field(self, "argv");
+static int read_command(struct fields *self, const cJSON *root, struct error *error) {
+  const cJSON *argv = field(root, "argv");
   if (check_texts("argv", argv, error) != 0)
     return -1;
   if (argv != NULL && argv->child != NULL) {
@@ -107,34 +115,31 @@ static int read_command(struct exec_request *self, struct error *error) {
     self->argv = argv;
     return 0;
   }
-  const cJSON *command = field(self, "command");
-  const cJSON *args = field(self, "args");
-  if (check_text("command", command, error) != 0 || check_texts("args", args, error) != 0)
+  const cJSON *command = field(root, "command");
+  self->args = field(root, "args");
+  if (check_text("command", command, error) != 0 || check_texts("args", self->args, error) != 0)
     return -1;
   if (command == NULL || command->valuestring[0] == '\0')
     return step_field_reject("command", "a non-empty string", command, error);
   self->command = command->valuestring;
-  self->args = args;
   return 0;
 }
 
 /* The input may hold NUL. */
-static int read_input(struct exec_request *self, struct error *error) {
-  cJSON *input = field(self, "stdin");
+static int read_input(struct fields *self, const cJSON *root, struct error *error) {
+  cJSON *input = field(root, "stdin");
   if (input == NULL)
     return 0;
   if (!cJSON_IsString(input))
     return step_field_reject("stdin", "a string", input, error);
-  size_t length = json_tree_unmark_nul(input->valuestring);
-  if (length > 0) {
-    self->input = input->valuestring;
-    self->input_length = length;
-  }
+  self->input.text = input->valuestring;
+  self->input.length = json_tree_unmark_nul(input->valuestring);
   return 0;
 }
 
-static int read_directory(struct exec_request *self, const char *fallback, struct error *error) {
-  const cJSON *directory = field(self, "workDir");
+static int read_directory(struct fields *self, const cJSON *root, const char *fallback,
+                          struct error *error) {
+  const cJSON *directory = field(root, "workDir");
   if (check_text("workDir", directory, error) != 0)
     return -1;
   if (directory != NULL && directory->valuestring[0] != '\0')
@@ -144,132 +149,141 @@ static int read_directory(struct exec_request *self, const char *fallback, struc
   return 0;
 }
 
-static int read_fields(struct exec_request *self, const char *id,
+static int read_fields(struct fields *self, const cJSON *root,
                        const struct exec_request_rules *rules, struct error *error) {
-  const cJSON *target = field(self, "target"), *own_id = field(self, "id");
-  self->other_id = cJSON_IsString(own_id) && strcmp(own_id->valuestring, id) != 0;
-  read_timeout(self, rules);
-  self->traceparent =
-      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(field(self, "_meta"), "traceparent"));
-  if (step_field_names_unique(self->root, "", error) != 0)
+  const cJSON *target = field(root, "target");
+  if (step_field_names_unique(root, "", error) != 0)
     return -1;
   if (target != NULL && !cJSON_IsString(target))
     return step_field_reject("target", "a string", target, error);
-  if (read_directory(self, rules->directory, error) != 0 || read_command(self, error) != 0)
+  if (read_directory(self, root, rules->directory, error) != 0 ||
+      read_command(self, root, error) != 0)
     return -1;
-  return read_input(self, error);
-}
-
-/* --- the text -------------------------------------------------------------------------------- */
-
-enum request_found exec_request_parse(struct exec_request *self, const char *text, size_t length,
-                                      const char *id, const struct exec_request_rules *rules,
-                                      struct error *error) {
-  *self = (struct exec_request){0};
-  size_t at;
-  switch (json_text_object(text, length, &at)) {
-  case JSON_TEXT_SHORT:
-    if (length == 0)
-      (void)error_set(error, "request is not valid JSON: it is empty");
-    else
-      (void)error_set(error, "request is not valid JSON: it ends too early, after %zu bytes",
-                      length);
-    return REQUEST_SHORT;
-  case JSON_TEXT_BROKEN:
-    (void)error_set(error, "request is not valid JSON: broken at byte %zu", at);
-    return REQUEST_BROKEN;
-  case JSON_TEXT_WHOLE:
-    break;
-  }
-  struct error reason;
-  self->root = json_tree_parse(text, length, &reason);
-  if (self->root == NULL) {
-    (void)error_set(error, "request is not valid JSON: %s", reason.text);
-    return REQUEST_BROKEN;
-  }
-  if (!is_for(field(self, "target"), rules->pack))
-    return REQUEST_OF_OTHERS;
-  return read_fields(self, id, rules, error) == 0 ? REQUEST_READY : REQUEST_REFUSED;
-}
-
-void exec_request_release(struct exec_request *self) {
-  cJSON_Delete(self->root);
-  *self = (struct exec_request){0};
+  return read_input(self, root, error);
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
-
-void exec_request_add_text(const struct exec_request *self, struct buffer *out) {
-  const cJSON *program = self->argv != NULL ? self->argv->child : NULL;
-  const cJSON *item = program != NULL      ? program->next
-                      : self->args != NULL ? self->args->child
-                                           : NULL;
-  buffer_add_string(out, program != NULL ? program->valuestring : self->command);
-  for (; item != NULL; item = item->next) {
-    buffer_add(out, " ", 1);
-    buffer_add_string(out, item->valuestring);
-  }
-}
-
-/* The kernel accepts no argument of more than 32 pages (MAX_ARG_STRLEN), with its NUL. */
-int exec_request_check_line(const struct exec_request *self, struct error *error) {
-  const size_t max = 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
-  struct buffer line = {0};
-  if (self->argv == NULL)
-    exec_request_add_text(self, &line);
-  const size_t length = line.length;
-  buffer_release(&line);
-  if (length <= max)
-    return 0;
-  return error_set(error,
-                   "the command line has %zu bytes, and Linux takes at most %zu (%zu KiB): use "
-                   "stdin, or a file",
-                   length, max, (max + 1) / 1024);
-}
 
 static char *copy_text(const char *text) {
   return memory_copy(text, strlen(text));
 }
 
 /* Returns the arguments without the name of the program. */
-static char **make_arguments(const struct exec_request *self) {
-  if (self->argv == NULL) {
-    struct buffer line = {0};
-    char **args = memory_allocate(3 * sizeof *args);
-    exec_request_add_text(self, &line);
-    buffer_add(&line, "", 1);
-    args[0] = copy_text("-c");
-    args[1] = line.bytes;
-    args[2] = NULL;
-    return args;
-  }
+static char **make_arguments(const cJSON *argv) {
   size_t count = 0;
-  char **args = memory_allocate((size_t)cJSON_GetArraySize(self->argv) * sizeof *args);
-  for (const cJSON *item = self->argv->child->next; item != NULL; item = item->next)
+  char **args = memory_allocate((size_t)cJSON_GetArraySize(argv) * sizeof *args);
+  for (const cJSON *item = argv->child->next; item != NULL; item = item->next)
     args[count++] = copy_text(item->valuestring);
   args[count] = NULL;
   return args;
 }
 
+/* Returns the arguments of a shell, or NULL and the error if there is no shell or it cannot get the
+   line. The kernel accepts no argument of more than 32 pages (MAX_ARG_STRLEN), with its NUL. */
+static char **make_line(const struct fields *self, const char *shell, struct error *error) {
+  const size_t max = 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
+  struct buffer line = {0};
+  buffer_add_string(&line, self->command);
+  for (const cJSON *item = self->args != NULL ? self->args->child : NULL; item != NULL;
+       item = item->next) {
+    buffer_add(&line, " ", 1);
+    buffer_add_string(&line, item->valuestring);
+  }
+  if (shell == NULL) {
+    (void)error_set(error, "no shell (bash, sh) in this image");
+    error->code = EXECUTION_EXIT_NOT_FOUND;
+  } else if (line.length > max) {
+    (void)error_set(error,
+                    "the command line has %zu bytes, and Linux takes at most %zu (%zu KiB): use "
+                    "stdin, or a file",
+                    line.length, max, (max + 1) / 1024);
+    error->code = EXECUTION_EXIT_NOT_EXECUTABLE;
+  } else {
+    char **args = memory_zeros(3 * sizeof *args);
+    args[0] = copy_text("-c");
+    args[1] = memory_copy(line.bytes, line.length);
+    buffer_release(&line);
+    return args;
+  }
+  buffer_release(&line);
+  return NULL;
+}
+
 /* The input ends with a line ending, as it does in the reference implementation: tools read
    lines. */
-static struct step_bytes make_input(const struct exec_request *self) {
+static struct step_bytes make_input(struct step_bytes given) {
   struct buffer input = {0};
-  if (self->input == NULL)
+  if (given.length == 0)
     return (struct step_bytes){0};
-  buffer_add(&input, self->input, self->input_length);
+  buffer_add(&input, given.text, given.length);
   buffer_add(&input, "\n", 2); /* with the NUL */
   return (struct step_bytes){.text = input.bytes, .length = input.length - 1};
 }
 
-void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
-                       const char *directory, char **env, struct step *out) {
-  step_init(out, &run_kind.wire, id, self->argv != NULL ? self->argv->child->valuestring : shell,
-            directory, self->timeout_seconds);
-  *(struct run_fields *)out->fields =
-      (struct run_fields){.args = make_arguments(self), .input = make_input(self)};
-  out->env = env;
-  run_kind_set_trace(out, self->traceparent);
+static int make_step(struct exec_request *self, const struct fields *from, const cJSON *root,
+                     const char *id, const struct exec_request_rules *rules, struct error *error) {
+  self->in_shell = from->argv == NULL;
+  char **args = self->in_shell ? make_line(from, rules->shell, error) : make_arguments(from->argv);
+  if (args == NULL)
+    return -1;
+  step_init(&self->step, &run_kind.wire, id,
+            self->in_shell ? rules->shell : from->argv->child->valuestring, from->directory,
+            read_timeout(root, rules));
+  self->step.env = rules->env_files != NULL ? env_files_read(rules->env_files) : NULL;
+  *(struct run_fields *)self->step.fields =
+      (struct run_fields){.args = args, .input = make_input(from->input)};
+  run_kind_set_trace(&self->step, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+                                      field(root, "_meta"), "traceparent")));
+  return 0;
+}
+
+void exec_request_add_text(const struct exec_request *self, struct buffer *out) {
+  char *const *args = ((const struct run_fields *)self->step.fields)->args;
+  buffer_add_string(out, self->in_shell ? args[1] : self->step.target);
+  for (; !self->in_shell && *args != NULL; args++) {
+    buffer_add(out, " ", 1);
+    buffer_add_string(out, *args);
+  }
+}
+
+/* --- the text -------------------------------------------------------------------------------- */
+
+static enum request_found read_tree(struct exec_request *self, const cJSON *root, const char *id,
+                                    const struct exec_request_rules *rules, struct error *error) {
+  const cJSON *own_id = field(root, "id");
+  struct fields fields = {0};
+  if (!is_for(field(root, "target"), rules->pack))
+    return REQUEST_OF_OTHERS;
+  self->other_id = cJSON_IsString(own_id) && strcmp(own_id->valuestring, id) != 0;
+  return read_fields(&fields, root, rules, error) == 0 &&
+                 make_step(self, &fields, root, id, rules, error) == 0
+             ? REQUEST_READY
+             : REQUEST_REFUSED;
+}
+
+enum request_found exec_request_parse(struct exec_request *self, const char *text, size_t length,
+                                      const char *id, const struct exec_request_rules *rules,
+                                      struct error *error) {
+  size_t at;
+  struct error reason;
+  *self = (struct exec_request){0};
+  enum json_text_state state = json_text_object(text, length, &at);
+  if (state == JSON_TEXT_SHORT && length == 0)
+    (void)error_set(error, "request is not valid JSON: it is empty");
+  else if (state == JSON_TEXT_SHORT)
+    (void)error_set(error, "request is not valid JSON: it ends too early, after %zu bytes", length);
+  else if (state == JSON_TEXT_BROKEN)
+    (void)error_set(error, "request is not valid JSON: broken at byte %zu", at);
+  if (state != JSON_TEXT_WHOLE)
+    return state == JSON_TEXT_SHORT ? REQUEST_SHORT : REQUEST_BROKEN;
+  cJSON *root = json_tree_parse(text, length, &reason);
+  if (root == NULL) {
+    (void)error_set(error, "request is not valid JSON: %s", reason.text);
+    return REQUEST_BROKEN;
+  }
+  enum request_found found = read_tree(self, root, id, rules, error);
+  cJSON_Delete(root);
+  return found;
 }
 
 /* --- the result ------------------------------------------------------------------------------ */

@@ -4,16 +4,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <cjson/cJSON.h>
-
 #include "agent/engine/execution_result.h"
+#include "agent/frontends/request_files/env_files.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "wire/step.h"
 
 /*
  * Parses exec-request-<id>.json and writes exec-result-<id>.json; no other module knows their
- * fields. Pure.
+ * fields.
  *
  *   {"id":"17…","command":"ls","args":["-l"],"workDir":"/workspace","timeout":30,
  *    "target":"k8s-ops","argv":["ls","-l"],"stdin":"…","_meta":{…}}
@@ -54,42 +53,28 @@ enum request_found {
   REQUEST_GONE
 };
 
-/* Complete if it is REQUEST_READY. */
 struct exec_request {
-  cJSON *root;           /* owns the texts below */
-  bool other_id;         /* its `id` is not that of the file's name */
-  const cJSON *argv;     /* at least one string; NULL: a line for a shell */
-  const char *command;   /* not empty if there is no argv */
-  const cJSON *args;     /* strings; or NULL */
-  const char *directory; /* never NULL */
-  const char *input;     /* NULL: none */
-  size_t input_length;
-  unsigned timeout_seconds;
-  const char *traceparent; /* of `_meta`; NULL: none */
+  struct step step; /* of kind `run` */
+  bool in_shell;    /* it has a line for a shell */
+  bool other_id;    /* its `id` is not that of the file's name */
 };
 
 /* Which requests are read, and their defaults. Nothing is owned. */
 struct exec_request_rules {
-  const char *pack;      /* of this sidecar; NULL or "": it takes all requests */
-  const char *directory; /* NULL: EXEC_REQUEST_DIRECTORY */
+  const char *pack;            /* of this sidecar; NULL or "": it takes all requests */
+  const char *directory;       /* NULL: EXEC_REQUEST_DIRECTORY */
+  const char *shell;           /* "bash" or "sh"; NULL: there is none */
+  struct env_files *env_files; /* whose variables a step gets; NULL: none */
   unsigned timeout_seconds;
   unsigned timeout_max_seconds; /* a longer timeout is reduced to this */
 };
 
 /* Parses a request; the id is that of the file's name. Sets the error unless it is REQUEST_READY or
-   REQUEST_OF_OTHERS. The caller calls exec_request_release, whatever the result is. */
+   REQUEST_OF_OTHERS; its code is the exit code of the answer, or 0 for EXECUTION_EXIT_NOT_RUN. The
+   caller calls step_release for the step, whatever the result is. */
 enum request_found exec_request_parse(struct exec_request *self, const char *text, size_t length,
                                       const char *id, const struct exec_request_rules *rules,
                                       struct error *error);
-void exec_request_release(struct exec_request *self);
-
-/* Makes a step of kind `run`, which the caller releases. `shell` may be NULL if there is argv; the
-   step owns `env`, a list of NAME=value ended by NULL. */
-void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
-                       const char *directory, char **env, struct step *out);
-
-/* Returns -1 and the error if the line for a shell is longer than the kernel accepts. */
-int exec_request_check_line(const struct exec_request *self, struct error *error);
 
 /* Appends the command with its arguments: the line for a shell. */
 void exec_request_add_text(const struct exec_request *self, struct buffer *out);

@@ -11,7 +11,6 @@
 
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
-#include "agent/frontends/request_files/env_files.h"
 #include "agent/frontends/request_files/inbox.h"
 #include "agent/payload_limit.h"
 #include "base/clock.h"
@@ -58,7 +57,6 @@ struct request_files_frontend {
   int top, tools;        /* its watches, of the shared directory and of `tools` in it */
   struct event *changed; /* NULL without inotify */
   struct event *scan;
-  struct env_files *env_files;
   struct event *turn; /* see arm_turn */
   int64_t turn_ms;    /* when it is due, if it is pending */
   int64_t finish_ms;  /* the end of FINISHING, monotonic; 0: nothing is running */
@@ -87,20 +85,6 @@ static const char *own_directory(char *out) {
   return getcwd(out, PATH_MAX) != NULL && out[0] == '/' ? out : "/";
 }
 
-static void log_exec(const struct request_files_frontend *self, const struct exec *exec,
-                     const struct exec_request *request, const char *directory) {
-  struct buffer text = {0};
-  if (self->options.verbose) {
-    buffer_add_string(&text, ": ");
-    exec_request_add_text(request, &text);
-  }
-  buffer_add(&text, "", 1);
-  mask_string(self->inbox.log->masker, text.bytes, false); /* before the text is cut */
-  log_plain(self->inbox.log, INBOX_LOG_PREFIX "exec [%s] (timeout=%us, workdir=%s)%.2000s",
-            exec->id, request->timeout_seconds, directory, text.bytes);
-  buffer_release(&text);
-}
-
 /* Looks for the workspace only after a child has found it missing, so stat(2) does not block. */
 static bool check_workspace_missing(struct request_files_frontend *self) {
   struct stat file;
@@ -115,40 +99,38 @@ static bool is_workspace(const char *directory) {
          directory[length + strspn(directory + length, "/")] == '\0';
 }
 
+/* The secrets of a step are known, and masked in the log, once it is submitted. */
 static void run_request(struct request_files_frontend *self, struct exec *exec,
-                        const struct exec_request *request) {
+                        struct exec_request *request) {
   char path[PATH_MAX];
+  struct request step = {.step = request->step, .user_data = exec};
+  struct buffer text = {0};
   bool again = exec->elsewhere;
-  if (self->no_workspace && is_workspace(request->directory))
+  if (self->no_workspace && is_workspace(step.step.working_directory))
     exec->elsewhere = check_workspace_missing(self);
-  const char *directory = exec->elsewhere ? own_directory(path) : request->directory;
-  struct request step = {.user_data = exec};
-  exec_request_step(request, exec->id, self->options.shell, directory,
-                    env_files_read(self->env_files), &step.step);
+  if (exec->elsewhere) {
+    const char *directory = own_directory(path);
+    free(step.step.working_directory);
+    step.step.working_directory = memory_copy(directory, strlen(directory));
+  }
+  if (self->options.verbose) {
+    buffer_add_string(&text, ": ");
+    exec_request_add_text(request, &text);
+  }
+  buffer_add(&text, "", 1);
+  char *line = memory_format(INBOX_LOG_PREFIX "exec [%s] (timeout=%us, workdir=%s)", exec->id,
+                             step.step.timeout_seconds, step.step.working_directory);
+  request->step = (struct step){0};
   exec->state = EXEC_RUNNING;
   self->wanted--;
   self->running++;
   self->running_bytes += (size_t)exec->file.st_size;
-  engine_submit(&self->frontend, &step); /* now its secrets are known, and are masked in the log */
+  engine_submit(&self->frontend, &step);
+  mask_string(self->inbox.log->masker, text.bytes, false); /* before the text is cut */
   if (!again)
-    log_exec(self, exec, request, directory);
-}
-
-/* Runs a request that this agent has claimed, or answers why it cannot. */
-static void submit_request(struct request_files_frontend *self, struct exec *exec,
-                           const struct exec_request *request) {
-  struct inbox *inbox = &self->inbox;
-  struct error error;
-  if (is_leaving(self)) {
-    (void)error_set(&error, "stopped by %s", engine_leaving(&self->frontend));
-    inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_RUN, error.text);
-  } else if (request->argv == NULL && self->options.shell == NULL) {
-    inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_FOUND, "no shell (bash, sh) in this image");
-  } else if (exec_request_check_line(request, &error) != 0) {
-    inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_EXECUTABLE, error.text);
-  } else {
-    run_request(self, exec, request);
-  }
+    log_plain(self->inbox.log, "%s%.2000s", line, text.bytes);
+  buffer_release(&text);
+  free(line);
 }
 
 /* Returns the request that can be read and run now; NULL if there is none. The engine wants no more
@@ -162,13 +144,18 @@ static struct exec *next_request(const struct request_files_frontend *self, bool
   return may_run || is_leaving(self) ? exec : NULL;
 }
 
-/* Returns true if it was a request for this agent. */
+/* Reads a request, and runs it if it is for this agent. Returns false if it is not. */
 static bool read_request(struct request_files_frontend *self, struct exec *exec) {
   struct exec_request request;
+  char reason[64];
   bool is_mine = inbox_take(&self->inbox, exec, &request);
-  if (is_mine)
-    submit_request(self, exec, &request);
-  exec_request_release(&request);
+  if (is_mine && is_leaving(self)) {
+    (void)snprintf(reason, sizeof reason, "stopped by %s", engine_leaving(&self->frontend));
+    inbox_refuse(&self->inbox, exec, EXECUTION_EXIT_NOT_RUN, reason);
+  } else if (is_mine) {
+    run_request(self, exec, &request);
+  }
+  step_release(&request.step);
   return is_mine;
 }
 
@@ -436,7 +423,7 @@ static void free_frontend(struct frontend *frontend) {
   struct request_files_frontend *self = self_of(frontend);
   stop_inotify(self);
   inbox_release(&self->inbox);
-  env_files_free(self->env_files);
+  env_files_free(self->inbox.rules.env_files);
   event_free(self->turn);
   event_free(self->scan);
   free(self);
@@ -467,7 +454,7 @@ struct frontend *request_files_frontend_new(struct event_base *base, const struc
       .top = -1,
       .tools = -1};
   inbox_init(&self->inbox, log, &options->rules);
-  self->env_files = env_files_new(options->env_files, log);
+  self->inbox.rules.env_files = env_files_new(options->env_files, log);
   self->turn = loop_timer_new(base, on_turn, self);
   self->scan = loop_timer_new(base, on_scan, self);
   return &self->frontend;

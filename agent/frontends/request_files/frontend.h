@@ -26,7 +26,6 @@ struct request_files_options {
   struct exec_request_rules rules;
   unsigned concurrency;  /* 1 to ENGINE_EXECUTIONS_MAX */
   const char *env_files; /* see env_files.h; or NULL */
-  const char *shell;     /* "bash" or "sh"; NULL: there is none */
   bool verbose;          /* log commands, which may contain secrets */
 };
 

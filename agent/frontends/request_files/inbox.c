@@ -407,7 +407,7 @@ bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *requ
                exec->id);
     if (found == REQUEST_READY)
       return true;
-    inbox_refuse(self, exec, EXECUTION_EXIT_NOT_RUN, error.text);
+    inbox_refuse(self, exec, error.code != 0 ? error.code : EXECUTION_EXIT_NOT_RUN, error.text);
   }
   return false;
 }

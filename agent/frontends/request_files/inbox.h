@@ -120,7 +120,7 @@ struct exec *inbox_next(const struct inbox *self, bool behind);
 
 /* Reads the file of a request that is EXEC_FOUND. Returns true if the request is complete, can be
    executed, and belongs to this agent now; otherwise the exec may be freed. The caller calls
-   exec_request_release in any case. */
+   step_release for its step in any case. */
 bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *request);
 
 /* Returns the number of requests in these states. */

@@ -13,8 +13,6 @@
 
 #define HIDDEN_PREFIX ".agent-new-"
 
-#define READ_SIZE ((size_t)16 * 1024)
-
 static const int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 int ipc_directory_open(struct ipc_directory *self, const char *path, struct error *error) {
@@ -77,23 +75,16 @@ bool ipc_directory_has_file(const struct ipc_directory *self, const char *name) 
   return fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode);
 }
 
-/* Reads a file of about this size. One more byte is asked for, so that the end is found without
-   more memory: touching new memory costs more than reading into it. */
-static int read_open(int fd, size_t size, size_t max, struct buffer *out) {
-  size_t before = out->length;
-  (void)buffer_space(out, size + 1);
-  while (out->length - before <= max) {
-    size_t left = out->capacity - out->length;
-    size_t capacity = left > 0 ? left : READ_SIZE;
-    ssize_t length = read(fd, buffer_space(out, capacity), capacity);
-    if (length < 0 && errno == EINTR)
-      continue;
-    if (length <= 0)
-      return (int)length;
-    out->length += (size_t)length;
+/* A file that grows at this moment is read again when its writer has closed it. */
+static int read_open(int fd, size_t left, struct buffer *out) {
+  ssize_t length = 1;
+  for (; left > 0 && length != 0; left -= length > 0 ? (size_t)length : 0) {
+    length = read(fd, buffer_space(out, left), left);
+    if (length < 0 && errno != EINTR)
+      return -1;
+    out->length += length > 0 ? (size_t)length : 0;
   }
-  errno = EFBIG;
-  return -1;
+  return 0;
 }
 
 int ipc_directory_read(const struct ipc_directory *self, const char *name, size_t max,
@@ -104,7 +95,7 @@ int ipc_directory_read(const struct ipc_directory *self, const char *name, size_
   errno = EFBIG;
   int result = -1;
   if ((unsigned long long)file->st_size <= max)
-    result = read_open(fd, (size_t)file->st_size, max, out);
+    result = read_open(fd, (size_t)file->st_size, out);
   descriptor_close(fd);
   return result;
 }
