@@ -1,5 +1,6 @@
 #include "agent/frontends/request_files/exec_request.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -87,15 +88,8 @@ static bool is_for(const cJSON *target, const char *pack) {
 static double seconds_of(const cJSON *value) {
   if (cJSON_IsNumber(value))
     return value->valuedouble;
-  if (!cJSON_IsString(value))
-    return 0;
-  double seconds = 0;
-  for (const char *digit = value->valuestring; *digit != '\0'; digit++) {
-    if (*digit < '0' || *digit > '9')
-      return 0;
-    seconds = seconds * 10 + (*digit - '0');
-  }
-  return seconds;
+  const char *text = cJSON_IsString(value) ? value->valuestring : "";
+  return text[strspn(text, "0123456789")] == '\0' ? strtod(text, NULL) : 0;
 }
 
 static unsigned read_timeout(const cJSON *root, const struct exec_request_rules *rules) {

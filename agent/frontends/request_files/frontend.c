@@ -1,12 +1,12 @@
 #include "agent/frontends/request_files/frontend.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/engine/engine.h"
@@ -65,7 +65,6 @@ struct request_files_frontend {
   size_t running_bytes; /* of their requests */
   int64_t behind_ms;    /* when the next request behind the others may be read */
   bool tools_logged;    /* `tools` is missing, and that was logged */
-  bool no_workspace;    /* EXEC_REQUEST_DIRECTORY was missing when it was last needed */
 };
 
 static struct request_files_frontend *self_of(struct frontend *frontend) {
@@ -85,11 +84,16 @@ static const char *own_directory(char *out) {
   return getcwd(out, PATH_MAX) != NULL && out[0] == '/' ? out : "/";
 }
 
-/* Looks for the workspace only after a child has found it missing, so stat(2) does not block. */
-static bool check_workspace_missing(struct request_files_frontend *self) {
-  struct stat file;
-  self->no_workspace = stat(EXEC_REQUEST_DIRECTORY, &file) != 0 && errno == ENOENT;
-  return self->no_workspace;
+/* Looks at the names in the root directory, because stat(2) of a file system that hangs blocks. */
+static bool has_workspace(void) {
+  bool found = false;
+  DIR *root = opendir("/");
+  if (root == NULL)
+    return true;
+  for (const struct dirent *entry; !found && (entry = readdir(root)) != NULL;)
+    found = strcmp(entry->d_name, EXEC_REQUEST_DIRECTORY + 1) == 0;
+  closedir(root);
+  return found;
 }
 
 /* The name may end with slashes. */
@@ -105,10 +109,7 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   char path[PATH_MAX];
   struct request step = {.step = request->step, .user_data = exec};
   struct buffer text = {0};
-  bool again = exec->elsewhere;
-  if (self->no_workspace && is_workspace(step.step.working_directory))
-    exec->elsewhere = check_workspace_missing(self);
-  if (exec->elsewhere) {
+  if (is_workspace(step.step.working_directory) && !has_workspace()) {
     const char *directory = own_directory(path);
     free(step.step.working_directory);
     step.step.working_directory = memory_copy(directory, strlen(directory));
@@ -127,8 +128,7 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   self->running_bytes += (size_t)exec->file.st_size;
   engine_submit(&self->frontend, &step);
   mask_string(self->inbox.log->masker, text.bytes, false); /* before the text is cut */
-  if (!again)
-    log_plain(self->inbox.log, "%s%.2000s", line, text.bytes);
+  log_plain(self->inbox.log, "%s%.2000s", line, text.bytes);
   buffer_release(&text);
   free(line);
 }
@@ -178,18 +178,6 @@ static void begin(struct frontend *frontend, struct execution *execution) {
   engine_start(execution);
 }
 
-/* The request is read and run again, in another directory, if its workspace is missing. */
-static bool retry_elsewhere(struct request_files_frontend *self, struct exec *exec,
-                            const struct execution *execution, const struct execution_result *end) {
-  if (self->state != SERVING || end->outcome != EXECUTION_NO_DIRECTORY || exec->elsewhere ||
-      !is_workspace(execution_step(execution)->working_directory) || !check_workspace_missing(self))
-    return false;
-  exec->elsewhere = true;
-  exec->state = EXEC_FOUND;
-  exec->round = 0;
-  return true;
-}
-
 /* Sets the reason why the command was not executed to its end; "" if it was. */
 static void explain_end(const struct request_files_frontend *self,
                         const struct execution_result *end, struct error *out) {
@@ -216,7 +204,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
   exec->execution = NULL;
   if (exec->state == EXEC_CANCELLED) {
     inbox_drop(&self->inbox, exec); /* a new request may have its name */
-  } else if (!retry_elsewhere(self, exec, execution, end)) {
+  } else {
     explain_end(self, end, &message);
     inbox_answer(&self->inbox, exec, end, message.text);
   }

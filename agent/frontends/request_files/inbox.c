@@ -79,9 +79,8 @@ size_t inbox_count(const struct inbox *self, enum exec_state first, enum exec_st
 
 /* --- the next one to be read ------------------------------------------------------------------ */
 
-/* A claimed request is only read again, for another directory. */
 static bool is_behind(const struct exec *exec) {
-  return exec->lock < 0 && (exec->file.st_size > READ_SHORT || exec->reads >= READS_SOON);
+  return exec->file.st_size > READ_SHORT || exec->reads >= READS_SOON;
 }
 
 static bool is_earlier(const struct timespec *a, const struct timespec *b) {
@@ -90,16 +89,14 @@ static bool is_earlier(const struct timespec *a, const struct timespec *b) {
 
 static bool is_before(const struct exec *left, const struct exec *right) {
   const struct timespec *a = &left->file.st_mtim, *b = &right->file.st_mtim;
-  if (left->round != right->round)
-    return left->round < right->round;
   return is_earlier(a, b) || (!is_earlier(b, a) && compare_ids(left, right) < 0);
 }
 
-/* Files that the current scan has found are read when it is complete. */
+/* Files that a scan has found are read when it is complete, so that the oldest is first. */
 struct exec *inbox_next(const struct inbox *self, bool behind) {
   struct exec *next = NULL;
   LIST_FOR_EACH (struct exec, exec, &self->execs, node)
-    if (exec->state == EXEC_FOUND && (exec->round <= self->scans || self->names == NULL) &&
+    if (exec->state == EXEC_FOUND && (exec->closed || self->names == NULL) &&
         is_behind(exec) == behind && (next == NULL || is_before(exec, next)))
       next = exec;
   return next;
@@ -139,22 +136,21 @@ static void note_file(struct exec *exec, const struct stat *file) {
   exec->file = *file;
 }
 
-/* Marks a request to be read after the scan `round`. */
-static void mark_request(struct exec *exec, const struct stat *file, uint64_t round) {
+/* Marks a request to be read. */
+static void mark_request(struct exec *exec, const struct stat *file) {
   exec->state = EXEC_FOUND;
-  exec->round = round;
   note_file(exec, file);
 }
 
 void inbox_drop(struct inbox *self, struct exec *exec) {
   struct stat file;
-  exec->elsewhere = exec->logged = exec->closed = false;
+  exec->logged = exec->closed = false;
   exec->reads = 0;
   exec->since_ms = 0;
   if (claims_remove(&self->ipc, exec->id, &exec->lock) != 0)
     exec->state = EXEC_FOREIGN;
   else if (find_file(self, exec, &file))
-    mark_request(exec, &file, self->scans);
+    mark_request(exec, &file);
   else
     remove_exec(self, exec);
 }
@@ -361,8 +357,6 @@ static void check_foreign_claim(struct inbox *self, struct exec *exec) {
 /* Returns true if the request belongs to this agent now. Otherwise the exec may be freed. */
 static bool claim_request(struct inbox *self, struct exec *exec) {
   struct stat file;
-  if (exec->lock >= 0)
-    return true;
   if (has_result(self, exec->id)) {
     exec->state = EXEC_ANSWERED;
     return false;
@@ -386,7 +380,7 @@ static bool claim_request(struct inbox *self, struct exec *exec) {
 bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *request) {
   struct error error = {.text = ""};
   struct stat file = exec->file;
-  bool closed = exec->closed, was_claimed = exec->lock >= 0;
+  bool closed = exec->closed;
   *request = (struct exec_request){0};
   exec->closed = false;
   exec->reads++;
@@ -394,15 +388,12 @@ bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *requ
   note_file(exec, &file);
   if (found == REQUEST_GONE)
     end_if_gone(self, exec);
-  else if (was_claimed && found != REQUEST_READY)
-    inbox_refuse(self, exec, EXECUTION_EXIT_NOT_RUN,
-                 error.text[0] != '\0' ? error.text : "request was changed");
   else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
     set_aside(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
   else if (found == REQUEST_UNREADABLE)
     set_aside(self, exec, EXEC_REFUSED, "cannot be read", error.text);
   else if (!wait_for_rest(exec, found, closed) && claim_request(self, exec)) {
-    if (request->other_id && !was_claimed)
+    if (request->other_id)
       log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
                exec->id);
     if (found == REQUEST_READY)
@@ -439,13 +430,10 @@ void inbox_changed(struct inbox *self, const char *name, bool written) {
   } else if (written && exec->state <= EXEC_FOUND) {
     exec->closed = true;
     if (exec->state <= EXEC_REFUSED)
-      mark_request(exec, &file, self->scans);
-    else if (exec->round > self->scans)
-      exec->round = self->scans;
+      mark_request(exec, &file);
   }
 }
 
-/* Marks a request to be read after this scan. */
 static void note_found(struct inbox *self, struct exec *exec) {
   struct stat file;
   bool was_read = exec->state == EXEC_WAITING || exec->state == EXEC_OTHERS;
@@ -454,7 +442,7 @@ static void note_found(struct inbox *self, struct exec *exec) {
     check_foreign_claim(self, exec);
   else if (exec->state <= EXEC_REFUSED && find_file(self, exec, &file) &&
            !(was_read && is_like(&file, &exec->file)))
-    mark_request(exec, &file, self->scans + 1);
+    mark_request(exec, &file);
 }
 
 /* Removes a claim whose request and result are gone, and files of dead agents. A request may be
@@ -529,7 +517,7 @@ void inbox_turn(struct inbox *self, bool serving) {
     } else if (waits_for_time(exec, serving) && exec->due_ms <= now_ms) {
       if (exec->state == EXEC_WAITING) {
         exec->reads = READS_SOON; /* new requests are read first */
-        mark_request(exec, &exec->file, self->scans);
+        mark_request(exec, &exec->file);
       } else if (answers < ANSWERS_A_TURN) {
         answers++;
         answer_again(self, exec, false);

@@ -22,9 +22,8 @@
  *
  * Other containers decide how many files there are, how large they are and how often they change.
  * So all work is done in bounded turns: a number of names, a number of files, one large file. A
- * file that has not changed is not read again. Files that an earlier scan has found are read first,
- * so that changes of some do not delay others; large files, and those that change all the time,
- * wait behind the others.
+ * file that has not changed is not read again. The oldest files are read first; large files, and those
+ * that change all the time, wait behind the others.
  *
  * At most once: the claim is made before the command runs, and removed when request and result are
  * both gone. Another agent may have run the request since it was read, so an agent with a new claim
@@ -66,11 +65,9 @@ struct exec {
   int lock;         /* of its claim (claims.h); -1: this agent has none */
   bool logged;      /* the reason why it is not executed was logged */
   bool closed;      /* its writer has closed the file since it was read */
-  bool elsewhere;   /* its directory is missing, so it runs in the agent's own */
   unsigned reads;   /* how many times its file was read before it was claimed */
   uint64_t seen;    /* the last scan that has seen the file, or found it gone */
-  uint64_t round;   /* FOUND: the file is read after this scan */
-  struct stat file; /* as it was last found before it runs; within a round, the oldest is first */
+  struct stat file; /* as it was last found before it runs */
   int64_t since_ms; /* the begin of WAITING or ANSWERING; 0: this version was not waited for */
   int64_t due_ms;   /* WAITING: answered if it has not changed; ANSWERING: written again */
   struct execution *execution; /* RUNNING, CANCELLED */
