@@ -186,13 +186,10 @@ static int64_t kill_ahead_ms(const struct call *call) {
   return share_ms < KILL_AHEAD_MAX_MS ? share_ms : KILL_AHEAD_MAX_MS;
 }
 
-/* Returns when the call's next signal or its answer is due. */
+/* Returns when the call's signals or its answer are due. */
 static int64_t due_ms(const struct call *call) {
-  int64_t kill_at_ms = call->deadline_ms - kill_ahead_ms(call);
   if (call->state == CALL_RUNNING && call->outcome == CALL_OPEN)
-    return kill_at_ms - deadline_grace_ms(call);
-  if (call->state == CALL_RUNNING && !call->killed)
-    return kill_at_ms;
+    return call->deadline_ms - kill_ahead_ms(call) - deadline_grace_ms(call);
   return call->deadline_ms - CALLS_ANSWER_AHEAD_MS;
 }
 
@@ -201,25 +198,22 @@ static bool expire_call(struct calls *self, struct call *call) {
   int64_t now_ms = clock_monotonic_ms();
   if (call->tool == NULL || call->deadline_ms == 0)
     return false;
-  while (due_ms(call) <= now_ms) {
-    if (call->state == CALL_RUNNING && !call->killed) {
-      call->killed = call->outcome != CALL_OPEN;
-      if (call->outcome == CALL_OPEN)
-        set_outcome(self, call, CALL_EXPIRED);
-      engine_stop(call->execution, call->killed ? 0 : deadline_grace_ms(call), STEP_CAUSE_TIMEOUT,
-                  "deadline");
-      if (first_of(self) != call)
-        return true; /* the stop has ended it at once */
-      continue;
-    }
-    const struct execution_result end = {.outcome = EXECUTION_TIMED_OUT,
-                                         .exit_code = EXECUTION_EXIT_TIMED_OUT,
-                                         .duration_ms = now_ms - call->arrived_ms};
-    end_call(self, call, call->outcome == CALL_CANCELLED ? NULL : &end);
-    return true;
+  if (call->state == CALL_RUNNING && call->outcome == CALL_OPEN && due_ms(call) <= now_ms) {
+    int64_t left_ms = call->deadline_ms - kill_ahead_ms(call) - now_ms;
+    set_outcome(self, call, CALL_EXPIRED);
+    engine_stop(call->execution, left_ms > 0 ? left_ms : 0, STEP_CAUSE_TIMEOUT, "deadline");
+    if (first_of(self) != call)
+      return true; /* the stop has ended it at once */
   }
-  loop_timer_start(self->deadline, due_ms(call) - now_ms);
-  return false;
+  if (due_ms(call) > now_ms) {
+    loop_timer_start(self->deadline, due_ms(call) - now_ms);
+    return false;
+  }
+  const struct execution_result end = {.outcome = EXECUTION_TIMED_OUT,
+                                       .exit_code = EXECUTION_EXIT_TIMED_OUT,
+                                       .duration_ms = now_ms - call->arrived_ms};
+  end_call(self, call, call->outcome == CALL_CANCELLED ? NULL : &end);
+  return true;
 }
 
 /* --- executions ------------------------------------------------------------------------------ */

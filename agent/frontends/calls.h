@@ -51,7 +51,6 @@ struct call {
   size_t bytes;                /* the most memory that it holds */
   enum call_state state;
   enum call_outcome outcome;
-  bool killed;  /* at its deadline */
   bool reports; /* progress */
   int64_t arrived_ms;
   int64_t begun_ms;         /* its execution */
