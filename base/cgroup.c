@@ -26,12 +26,12 @@ static bool read_text(int fd, char text[TEXT_SIZE]) {
 
 /* Where the hierarchies are mounted, in every container runtime. */
 static const struct hierarchy {
-  const char *controller; /* of version 1; "" for version 2 */
+  const char *controller; /* between commas; version 2 has none */
   const char *mount;
-} hierarchies[] = {{"", "/sys/fs/cgroup"},
-                   {"", "/sys/fs/cgroup/unified"}, /* beside version 1 */
-                   {"memory", "/sys/fs/cgroup/memory"},
-                   {"cpuacct", "/sys/fs/cgroup/cpuacct"}};
+} hierarchies[] = {{",,", "/sys/fs/cgroup"},
+                   {",,", "/sys/fs/cgroup/unified"}, /* beside version 1 */
+                   {",memory,", "/sys/fs/cgroup/memory"},
+                   {",cpuacct,", "/sys/fs/cgroup/cpuacct"}};
 enum { SECOND, SECOND_BESIDE, MEMORY, CPU, HIERARCHIES };
 
 /* The groups of this process by hierarchy, within the text of /proc/self/cgroup; NULL if there is
@@ -41,19 +41,9 @@ struct groups {
   char text[TEXT_SIZE];
 };
 
-static bool has_word(const char *list, const char *word) {
-  const size_t length = strlen(word);
-  for (;; list += strcspn(list, ",") + 1) {
-    if (strcspn(list, ",") == length && strncmp(list, word, length) == 0)
-      return true;
-    if (list[strcspn(list, ",")] == '\0')
-      return false;
-  }
-}
-
-/* Reads the lines number:controllers:group; version 2 has no controllers. */
+/* Reads the lines number:controllers:group. */
 static void read_groups(struct groups *self, const char *root) {
-  char path[PATH_MAX], *saved = NULL;
+  char path[PATH_MAX], list[256], *saved = NULL;
   (void)snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   for (int i = 0; i < HIERARCHIES; i++)
@@ -67,8 +57,9 @@ static void read_groups(struct groups *self, const char *root) {
     if (group == NULL || group[1] != '/')
       continue;
     *group++ = '\0';
+    (void)snprintf(list, sizeof list, ",%s,", controllers + 1);
     for (int i = 0; i < HIERARCHIES; i++)
-      if (has_word(controllers + 1, hierarchies[i].controller))
+      if (strstr(list, hierarchies[i].controller) != NULL)
         self->of[i] = group;
   }
 }

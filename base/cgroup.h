@@ -26,8 +26,8 @@ struct cgroup {
 
 #define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1, false, {0}, 0})
 
-/* Finds the groups by /proc/self/cgroup, below /sys/fs/cgroup. `root` is prepended to every path; it
-   is "" except in tests. */
+/* Finds the groups by /proc/self/cgroup, below /sys/fs/cgroup. `root` is prepended to every path;
+   it is "" except in tests. */
 void cgroup_open(struct cgroup *self, const char *root);
 
 /* Returns this process's own groups, which the first call opens and nobody closes. */

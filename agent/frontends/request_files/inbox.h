@@ -22,8 +22,8 @@
  *
  * Other containers decide how many files there are, how large they are and how often they change.
  * So all work is done in bounded turns: a number of names, a number of files, one large file. A
- * file that has not changed is not read again. The oldest files are read first; large files, and those
- * that change all the time, wait behind the others.
+ * file that has not changed is not read again. The oldest files are read first; large files, and
+ * those that change all the time, wait behind the others.
  *
  * At most once: the claim is made before the command runs, and removed when request and result are
  * both gone. Another agent may have run the request since it was read, so an agent with a new claim
