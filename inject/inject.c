@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -207,21 +208,12 @@ static const char *name_of(const char *path) {
 }
 
 /* Whether the directory is `inner` or lies above it. A copy into itself would never end. */
-static bool contains(int outer, const char *inner) {
-  struct stat wanted, here;
-  struct stat below = {0};
-  int fd = open(inner, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  bool found = false;
-  while (fd >= 0 && fstat(outer, &wanted) == 0 && fstat(fd, &here) == 0) {
-    found = descriptor_same_file(&here, &wanted);
-    bool is_root = descriptor_same_file(&here, &below);
-    int up = found || is_root ? -1 : openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    close(fd);
-    fd = up;
-    below = here;
-  }
-  descriptor_close(fd);
-  return found;
+static bool contains(const char *outer, const char *inner) {
+  char above[PATH_MAX], below[PATH_MAX];
+  if (realpath(outer, above) == NULL || realpath(inner, below) == NULL)
+    return false;
+  const size_t length = strlen(above);
+  return strncmp(below, above, length) == 0 && (below[length] == '/' || below[length] == '\0');
 }
 
 /* The tools under their hidden names, which belong to the owner of the program's hidden file. */
@@ -248,7 +240,7 @@ static int copy_tools(struct injection *self, struct tools *tools, const char *p
   char *where = self->tools_path;
   set_path(self, where, sizeof self->tools_path, name);
   struct stat old;
-  if (strcmp(name, self->name) == 0 || contains(from, self->directory))
+  if (strcmp(name, self->name) == 0 || contains(path, self->directory))
     return refuse(self,
                   "cannot inject into %s: that is where the tools of %s are; name another target",
                   self->path, path);
