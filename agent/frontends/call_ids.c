@@ -1,5 +1,8 @@
 #include "agent/frontends/call_ids.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +10,6 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/memory.h"
-
-/* A number with a larger exponent is compared as text. */
-#define EXPONENT_MAX INT64_C(1000000000)
 
 /* Adds the string's value after a quote, which no number begins with. */
 static void add_string(struct buffer *out, struct json_member id) {
@@ -21,57 +21,30 @@ static void add_string(struct buffer *out, struct json_member id) {
   cJSON_Delete(value);
 }
 
-static bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
+/* A double keeps every digit of a number that has at most this many bytes, and lies between this
+   and its inverse. */
+#define EXACT_LENGTH 15
+#define EXACT_MAX 1e15
 
-/* Reads the exponent after an `e`; returns false if it is too large. */
-static bool read_exponent(const char *at, const char *end, int64_t *out) {
-  bool is_negative = at < end && *at == '-';
-  int64_t value = 0;
-  for (at += at < end && !is_digit(*at); at < end; at++) {
-    value = 10 * value + (*at - '0');
-    if (value > EXPONENT_MAX)
-      return false;
-  }
-  *out = is_negative ? -value : value;
-  return true;
-}
-
-/* Adds the digits as an integer without zeros at either end, and its power of ten. Returns false if
-   that is too large. */
+/* Adds the number's value after a sign that no JSON begins with. Returns false if another number
+   may have the same double. */
 static bool add_number(struct buffer *out, struct json_member id) {
-  const char *end = id.text + id.length, *at = id.text;
-  int64_t power = 0, after_point = 0;
-  bool has_point = false;
-  at += *at == '-';
-  for (; at < end && *at != 'e' && *at != 'E'; at++) {
-    after_point += has_point;
-    has_point = has_point || *at == '.';
-    if (is_digit(*at) && (*at != '0' || out->length > 0))
-      buffer_add(out, at, 1);
-  }
-  if (at < end && !read_exponent(at + 1, end, &power))
+  if (id.length > EXACT_LENGTH)
     return false;
-  power -= after_point;
-  for (; out->length > 0 && out->bytes[out->length - 1] == '0'; power++)
-    out->length--;
-  if (out->length == 0)
-    power = 0; /* zero is the same with any exponent and sign */
-  else if (*id.text == '-')
-    buffer_add(out, "-", 1);
-  buffer_add_string(out, power < 0 ? "e-" : "e");
-  buffer_add_number(out, (uint64_t)(power < 0 ? -power : power));
+  errno = 0;
+  const double value = strtod(id.text, NULL), size = fabs(value);
+  if (errno != 0 || (size != 0 && (size > EXACT_MAX || size < 1 / EXACT_MAX)))
+    return false;
+  buffer_add_format(out, "=%.17g", size == 0 ? 0 : value);
   return true;
 }
 
 static struct buffer canonical_form(struct json_member id) {
   struct buffer out = {0};
-  bool is_number = *id.text == '-' || is_digit(*id.text);
+  bool is_number = *id.text == '-' || isdigit((unsigned char)*id.text);
   if (*id.text == '"') {
     add_string(&out, id);
   } else if (!is_number || !add_number(&out, id)) {
-    out.length = 0;
     buffer_add(&out, id.text, id.length);
   }
   return out;

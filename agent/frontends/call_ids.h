@@ -9,15 +9,15 @@
 
 /*
  * Finds the call that a cancel names. The hard part is that two ids are equal if their JSON values
- * are: 1 equals 1.0 and 10e-1, but not "1"; "a" equals "\u0061". Numbers are compared exactly,
- * however many digits they have. Other values are compared as text.
+ * are: 1 equals 1.0 and 10e-1, but not "1"; "a" equals "\u0061". Numbers of more than 15 bytes and
+ * other values are compared as text.
  *
  *   call_ids_add(&ids, &call->entry, id, call)      when the call arrives
  *   call = call_ids_find(&ids, id)                  the oldest call with this id, or NULL
  *   call_ids_remove(&ids, &call->entry)             once it can no longer be cancelled
  *
  * Each id is brought into a canonical form once and hashed, so a search does not compare all of
- * them. Pure. Every id must be JSON that was parsed before.
+ * them. Pure. Every id must be JSON that was parsed before, with a byte behind it.
  */
 
 /* The entry of one call, a member of the call; zeros while it is not added. */
