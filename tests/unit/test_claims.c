@@ -47,11 +47,11 @@ TREE_TEST(a_claim_is_foreign_until_its_agent_is_dead) {
   int lock = acquire(&ipc, "1");
   expect_foreign(&ipc, "1");
   close(lock); /* as the kernel does it then */
-  lock = take_over(&ipc, "1", CLAIM_ACQUIRED);
+  lock = take_over(&ipc, "1", CLAIM_OF_DEAD);
   expect_foreign(&ipc, "1");
   assert_int_equal(claims_remove(&ipc, "1", &lock), 0);
   assert_int_equal(lock, -1);
-  assert_int_equal(take_over(&ipc, "1", CLAIM_NONE), -1);
+  assert_int_equal(take_over(&ipc, "1", CLAIM_FOREIGN), -1); /* there is none */
   assert_int_equal(tree_count(tree, "."), 0);
 }
 
@@ -111,7 +111,7 @@ static int remove_without_rights(void *context, struct error *error) {
   bool is_held = lock >= 0;
   descriptor_close(lock);
   enum claim again = claims_take_over(&ipc, "1", &lock);
-  return claim == CLAIM_ACQUIRED && removed != 0 && is_held && again == CLAIM_ACQUIRED
+  return claim == CLAIM_ACQUIRED && removed != 0 && is_held && again == CLAIM_OF_DEAD
              ? 0
              : error_set(error, "%d %d %d", (int)claim, removed, (int)again);
 }

@@ -62,7 +62,7 @@ static enum claim read_state(int state) {
     return CLAIM_FOREIGN;
   if (memcmp(text, answered, sizeof text) == 0)
     return CLAIM_ANSWERED;
-  return memcmp(text, running, sizeof text) == 0 ? CLAIM_ACQUIRED : CLAIM_FOREIGN;
+  return memcmp(text, running, sizeof text) == 0 ? CLAIM_OF_DEAD : CLAIM_FOREIGN;
 }
 
 /* --- making ---------------------------------------------------------------------------------- */
@@ -118,23 +118,25 @@ static int make_claim(struct ipc_directory *ipc, const char *name, int *lock) {
   return -1;
 }
 
-static enum claim failure(void) {
-  return errno == EEXIST || errno == ENOTEMPTY ? CLAIM_FOREIGN : CLAIM_REFUSED;
+/* The claim cannot be made; errno says why. */
+static enum claim fail_or_take_over(const struct ipc_directory *ipc, const char *id, int *lock) {
+  bool exists = errno == EEXIST || errno == ENOTEMPTY;
+  return exists ? claims_take_over(ipc, id, lock) : CLAIM_REFUSED;
 }
 
 enum claim claims_acquire(struct ipc_directory *ipc, const char *id, int *lock) {
   const struct ipc_name name = claim_name(id), hidden = ipc_hidden_name();
   struct stat file;
   if (fstatat(ipc->tools, name.text, &file, AT_SYMLINK_NOFOLLOW) == 0)
-    return CLAIM_FOREIGN;
+    return claims_take_over(ipc, id, lock);
   int claim = make_claim(ipc, ipc->plain_mkdir ? name.text : hidden.text, lock);
   if (claim < 0)
-    return ipc->plain_mkdir ? failure() : CLAIM_REFUSED;
+    return ipc->plain_mkdir ? fail_or_take_over(ipc, id, lock) : CLAIM_REFUSED;
   if (!ipc->plain_mkdir && syscall(SYS_renameat2, ipc->tools, hidden.text, ipc->tools, name.text,
                                    RENAME_NOREPLACE) != 0) {
     undo_claim(ipc, hidden.text, claim, lock);
     ipc->plain_mkdir = errno == EINVAL || errno == ENOSYS;
-    return ipc->plain_mkdir ? claims_acquire(ipc, id, lock) : failure();
+    return ipc->plain_mkdir ? claims_acquire(ipc, id, lock) : fail_or_take_over(ipc, id, lock);
   }
   if (!staged_file_has_name(claim, ipc->tools, name.text)) { /* another process has moved it */
     undo_claim(ipc, hidden.text, claim, lock);
@@ -153,7 +155,7 @@ enum claim claims_take_over(const struct ipc_directory *ipc, const char *id, int
   enum claim result = CLAIM_FOREIGN;
   int claim = open_directory(ipc->tools, name.text);
   if (claim < 0)
-    return errno == ENOENT ? CLAIM_NONE : CLAIM_FOREIGN;
+    return CLAIM_FOREIGN;
   *lock = ipc_directory_open_file(claim, STATE, &file);
   if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0 &&
       staged_file_has_name(*lock, claim, STATE) &&

@@ -12,26 +12,24 @@
  *
  *   claims_acquire            at most one process in the directory gets CLAIM_ACQUIRED
  *   claims_close_answered     once the result is written
- *   claims_take_over          finds the claims of dead agents
  *   claims_remove             when request and result are gone
  *
  * No link is followed, and only regular files and directories are opened. A user who may write in
  * the directory can undo a claim, but cannot make the agent change anything outside of it.
  */
 enum claim {
-  CLAIM_ACQUIRED, /* the caller owns the lock, a descriptor */
-  CLAIM_ANSWERED, /* likewise, and the claim's request was answered */
+  CLAIM_ACQUIRED, /* the caller has made it */
+  CLAIM_OF_DEAD,  /* an agent that is dead has made it */
+  CLAIM_ANSWERED, /* an agent has made it and answered its request */
   CLAIM_FOREIGN,  /* another process has it */
-  CLAIM_NONE,     /* there is no claim */
   CLAIM_REFUSED   /* the system rejects it; errno says why */
 };
 
-/* Makes a claim: CLAIM_ACQUIRED, CLAIM_FOREIGN or CLAIM_REFUSED. `*lock`, which is -1, changes only
-   if it is acquired. */
+/* Makes a claim, or takes over one that an agent has made. `*lock` is -1 before; it becomes the
+   lock, a descriptor, if the result is one of the first three. */
 enum claim claims_acquire(struct ipc_directory *ipc, const char *id, int *lock);
 
-/* Takes the lock of a claim that an agent has made: CLAIM_ACQUIRED if that agent is dead,
-   CLAIM_ANSWERED, CLAIM_FOREIGN or CLAIM_NONE. */
+/* Only takes over: CLAIM_OF_DEAD, CLAIM_ANSWERED or CLAIM_FOREIGN. */
 enum claim claims_take_over(const struct ipc_directory *ipc, const char *id, int *lock);
 
 /* Records that the request was answered, and closes the lock. */

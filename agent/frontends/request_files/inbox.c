@@ -20,6 +20,9 @@
 #define SHORT_MS 5000
 #define BROKEN_MS 200
 
+/* When a request that cannot be read or claimed now is tried again. */
+#define AGAIN_MS 1000
+
 /* If there is no space for a result: the bytes of each stream that are kept, the time between
    attempts, and their end. */
 #define SMALL_STREAM_MAX 4096
@@ -142,13 +145,19 @@ static void mark_request(struct exec *exec, const struct stat *file) {
   note_file(exec, file);
 }
 
+/* INT64_MAX: until the file changes. */
+static void wait_until(struct exec *exec, int64_t due_ms) {
+  exec->state = EXEC_WAITING;
+  exec->due_ms = due_ms;
+}
+
 void inbox_drop(struct inbox *self, struct exec *exec) {
   struct stat file;
   exec->logged = exec->closed = false;
   exec->reads = 0;
   exec->since_ms = 0;
   if (claims_remove(&self->ipc, exec->id, &exec->lock) != 0)
-    exec->state = EXEC_FOREIGN;
+    wait_until(exec, clock_monotonic_ms() + AGAIN_MS);
   else if (find_file(self, exec, &file))
     mark_request(exec, &file);
   else
@@ -291,22 +300,18 @@ static bool wait_for_rest(struct exec *exec, enum request_found found, bool clos
   int64_t now_ms = clock_monotonic_ms();
   if (exec->since_ms == 0)
     exec->since_ms = now_ms;
-  exec->due_ms = exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS);
-  if (now_ms >= exec->due_ms)
-    return false;
-  exec->state = EXEC_WAITING;
-  return true;
+  wait_until(exec, exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS));
+  return now_ms < exec->due_ms;
 }
 
-/* Sets a state and logs the reason once; not if `how` is NULL. */
-static void set_aside(struct inbox *self, struct exec *exec, enum exec_state state, const char *how,
+/* Logs once why a request is set aside, and waits until it is tried again. */
+static void set_aside(struct inbox *self, struct exec *exec, int64_t due_ms, const char *how,
                       const char *why) {
-  if (how != NULL && !exec->logged) {
+  if (!exec->logged)
     log_line(self->log, LOG_WARN, NULL, "[%s] %s: %s%s", exec->id, how, why,
-             state == EXEC_REFUSED ? ": tried again" : "");
-    exec->logged = true;
-  }
-  exec->state = state;
+             due_ms != INT64_MAX ? ": tried again" : "");
+  exec->logged = true;
+  wait_until(exec, due_ms);
 }
 
 /* Whether a request of this name is later than the one for which the claim was made, which is
@@ -317,62 +322,35 @@ static bool is_later(const struct inbox *self, const struct exec *exec) {
          is_earlier(&answered.st_mtim, &file.st_ctim);
 }
 
-/* Handles a request that another process has claimed. Answers it if that was an agent and is dead.
-   May free the exec. */
-static void check_foreign_claim(struct inbox *self, struct exec *exec) {
-  if (exec->lock >= 0) { /* of an earlier request of this name */
-    inbox_drop(self, exec);
-    return;
-  }
-  bool answered = has_result(self, exec->id);
-  exec->state = answered ? EXEC_ANSWERED : EXEC_FOREIGN;
-  if (answered)
-    return;
-  switch (claims_take_over(&self->ipc, exec->id, &exec->lock)) {
-  case CLAIM_NONE:
-    exec->state = EXEC_NEW;
-    break;
-  case CLAIM_ANSWERED:
-    if (is_later(self, exec)) {
-      inbox_drop(self, exec);
-      break;
-    }
-    descriptor_close(exec->lock);
-    exec->lock = -1;
-    break;
-  case CLAIM_ACQUIRED:
-    exec->state = EXEC_ANSWERED;
-    if (has_result(self, exec->id)) /* again, because the lock is held now */
-      claims_close_answered(&exec->lock);
-    else
-      inbox_refuse(
-          self, exec, EXECUTION_EXIT_NOT_RUN,
-          "interrupted: the sidecar ended while this request was running; it was not run again");
-    break;
-  default:
-    break;
-  }
+/* Answers a request that a dead agent has claimed, unless that agent has. */
+static void answer_for_dead(struct inbox *self, struct exec *exec) {
+  exec->state = EXEC_ANSWERED;
+  if (has_result(self, exec->id)) /* looks again, because the lock is held now */
+    claims_close_answered(&exec->lock);
+  else
+    inbox_refuse(
+        self, exec, EXECUTION_EXIT_NOT_RUN,
+        "interrupted: the sidecar ended while this request was running; it was not run again");
 }
 
 /* Returns true if the request belongs to this agent now. Otherwise the exec may be freed. */
 static bool claim_request(struct inbox *self, struct exec *exec) {
+  const int64_t again_ms = clock_monotonic_ms() + AGAIN_MS;
   struct stat file;
-  if (has_result(self, exec->id)) {
-    exec->state = EXEC_ANSWERED;
-    return false;
-  }
-  switch (claims_acquire(&self->ipc, exec->id, &exec->lock)) {
-  case CLAIM_ACQUIRED:
-    if (find_file(self, exec, &file) && is_like(&file, &exec->file) && !has_result(self, exec->id))
-      return true;
-    inbox_drop(self, exec); /* another agent was faster, and has finished */
-    break;
-  case CLAIM_REFUSED:
-    set_aside(self, exec, EXEC_REFUSED, "cannot be claimed", strerror(errno));
-    break;
-  default:
-    check_foreign_claim(self, exec);
-    break;
+  enum claim claim = claims_acquire(&self->ipc, exec->id, &exec->lock);
+  if (claim == CLAIM_ACQUIRED && find_file(self, exec, &file) && is_like(&file, &exec->file) &&
+      !has_result(self, exec->id))
+    return true;
+  if (claim == CLAIM_ACQUIRED || (claim == CLAIM_ANSWERED && is_later(self, exec))) {
+    inbox_drop(self, exec); /* another agent has run it, or an earlier one of this name */
+  } else if (claim == CLAIM_OF_DEAD) {
+    answer_for_dead(self, exec);
+  } else if (claim == CLAIM_REFUSED) {
+    set_aside(self, exec, again_ms, "cannot be claimed", strerror(errno));
+  } else {
+    descriptor_close(exec->lock);
+    exec->lock = -1;
+    wait_until(exec, again_ms);
   }
   return false;
 }
@@ -384,15 +362,25 @@ bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *requ
   *request = (struct exec_request){0};
   exec->closed = false;
   exec->reads++;
+  if (exec->lock >= 0) { /* of an earlier request of this name */
+    inbox_drop(self, exec);
+    return false;
+  }
   enum request_found found = read_file(self, exec->id, &file, request, &error);
   note_file(exec, &file);
   if (found == REQUEST_GONE)
     end_if_gone(self, exec);
-  else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
-    set_aside(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
+  else if (found == REQUEST_OF_OTHERS)
+    wait_until(exec, INT64_MAX);
+  else if (found == REQUEST_NONE)
+    set_aside(self, exec, INT64_MAX, "is ignored", error.text);
   else if (found == REQUEST_UNREADABLE)
-    set_aside(self, exec, EXEC_REFUSED, "cannot be read", error.text);
-  else if (!wait_for_rest(exec, found, closed) && claim_request(self, exec)) {
+    set_aside(self, exec, clock_monotonic_ms() + AGAIN_MS, "cannot be read", error.text);
+  else if (wait_for_rest(exec, found, closed))
+    return false;
+  else if (has_result(self, exec->id))
+    exec->state = EXEC_ANSWERED;
+  else if (claim_request(self, exec)) {
     if (request->other_id)
       log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
                exec->id);
@@ -429,19 +417,16 @@ void inbox_changed(struct inbox *self, const char *name, bool written) {
     end_if_gone(self, exec);
   } else if (written && exec->state <= EXEC_FOUND) {
     exec->closed = true;
-    if (exec->state <= EXEC_REFUSED)
+    if (exec->state <= EXEC_WAITING)
       mark_request(exec, &file);
   }
 }
 
 static void note_found(struct inbox *self, struct exec *exec) {
   struct stat file;
-  bool was_read = exec->state == EXEC_WAITING || exec->state == EXEC_OTHERS;
   exec->seen = self->scans + 1;
-  if (exec->state == EXEC_FOREIGN)
-    check_foreign_claim(self, exec);
-  else if (exec->state <= EXEC_REFUSED && find_file(self, exec, &file) &&
-           !(was_read && is_like(&file, &exec->file)))
+  if (exec->state <= EXEC_WAITING && find_file(self, exec, &file) &&
+      (exec->state == EXEC_NEW || !is_like(&file, &exec->file)))
     mark_request(exec, &file);
 }
 

@@ -31,27 +31,21 @@
  */
 
 /*
- * A known request. It goes from top to bottom; EXEC_WAITING, EXEC_OTHERS
- * and EXEC_REFUSED start again when the file changes, EXEC_FOREIGN when the other claim is gone.
+ * A known request. It goes from top to bottom; EXEC_WAITING starts again when the file changes.
  *
  *   NEW ── its file is there ──► FOUND ── its turn, the file is read:
  *    │
- *    ├── not complete yet ──► WAITING ── it has changed, or its time is over ──► FOUND
- *    │
- *    ├── not a regular file, or for another sidecar ──► OTHERS
- *    ├── claimed by another agent or script ──► FOREIGN
- *    ├── cannot be read or claimed ──► REFUSED
+ *    ├── not complete yet; or cannot be read or claimed, or claimed by another agent or script
+ *    │     ──► WAITING ── its time is over ──► FOUND
+ *    ├── not a regular file, or for another sidecar ──► WAITING, without an end
  *    └── claimed ──► RUNNING ──► ANSWERING ──► ANSWERED ── both files gone ──► removed
  *            │           └── file gone ──► CANCELLED ── it has ended ──► removed
  *            └── cannot be executed ──► ANSWERING
  */
 enum exec_state {
   EXEC_NEW,
-  EXEC_WAITING,
-  EXEC_OTHERS,
-  EXEC_REFUSED, /* up to here, a change of the file starts again */
+  EXEC_WAITING, /* until its file changes, or for a time */
   EXEC_FOUND,   /* its file waits to be read */
-  EXEC_FOREIGN, /* or this agent's claim of an earlier request, which cannot be removed now */
   EXEC_RUNNING,
   EXEC_CANCELLED,
   EXEC_ANSWERING, /* the result could not be written, and is tried again */
@@ -68,8 +62,8 @@ struct exec {
   unsigned reads;   /* how many times its file was read before it was claimed */
   uint64_t seen;    /* the last scan that has seen the file, or found it gone */
   struct stat file; /* as it was last found before it runs */
-  int64_t since_ms; /* the begin of WAITING or ANSWERING; 0: this version was not waited for */
-  int64_t due_ms;   /* WAITING: answered if it has not changed; ANSWERING: written again */
+  int64_t since_ms; /* the begin of ANSWERING; of waiting for the rest of this version, or 0 */
+  int64_t due_ms;   /* WAITING: read again; ANSWERING: written again */
   struct execution *execution; /* RUNNING, CANCELLED */
   struct buffer result;        /* ANSWERING: the text of the file; and for the log: */
   int exit_code;
