@@ -31,8 +31,6 @@
 #define SCAN_MS 1000
 #define SCAN_ALONE_MS 100
 
-#define INOTIFY_FAILED "inotify: %s: looking every %d ms instead"
-
 #define TOOLS_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM)
 /* DELETE_SELF does not come while the directory is open, so its name is watched from above. */
 #define TOP_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM)
@@ -72,6 +70,7 @@ static struct request_files_frontend *self_of(struct frontend *frontend) {
 }
 
 static void arm_turn(struct request_files_frontend *self);
+static void on_changed(evutil_socket_t fd, short what, void *owner);
 
 static bool is_leaving(const struct request_files_frontend *self) {
   return self->state == LEAVING || self->state == CLOSING;
@@ -264,26 +263,27 @@ static void stop_inotify(struct request_files_frontend *self) {
   self->inotify = -1;
 }
 
-/* inotify takes only paths. This one leads to the open directory, whatever its name is now. Returns
-   the watch; if there can be none, scans replace inotify. */
-static int add_watch(struct request_files_frontend *self, int directory, uint32_t mask) {
+/* inotify takes only paths. This one leads to the open directory, whatever its name is now. */
+static int add_watch(int inotify, int directory, uint32_t mask) {
   char path[64];
-  if (self->inotify < 0)
-    return -1;
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", directory);
-  int watch = inotify_add_watch(self->inotify, path, mask | IN_ONLYDIR);
-  if (watch < 0) {
-    log_line(self->inbox.log, LOG_WARN, NULL, INOTIFY_FAILED, strerror(errno), SCAN_ALONE_MS);
-    stop_inotify(self);
-  }
-  return watch;
+  return inotify_add_watch(inotify, path, mask | IN_ONLYDIR);
 }
 
-static void watch_tools(struct request_files_frontend *self) {
-  int before = self->tools;
-  self->tools = add_watch(self, self->inbox.ipc.tools, TOOLS_MASK);
-  if (self->tools >= 0 && before >= 0 && before != self->tools)
-    (void)inotify_rm_watch(self->inotify, before); /* fails if the kernel has removed it */
+/* Watches both directories. Changes before that are found by a scan. */
+static void start_inotify(struct request_files_frontend *self) {
+  const struct ipc_directory *ipc = &self->inbox.ipc;
+  stop_inotify(self);
+  self->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (self->inotify >= 0 && (self->top = add_watch(self->inotify, ipc->top, TOP_MASK)) >= 0 &&
+      (self->tools = add_watch(self->inotify, ipc->tools, TOOLS_MASK)) >= 0) {
+    self->changed =
+        loop_event_new(self->base, self->inotify, EV_READ | EV_PERSIST, on_changed, self);
+    return;
+  }
+  log_line(self->inbox.log, LOG_WARN, NULL, "inotify: %s: looking every %d ms instead",
+           strerror(errno), SCAN_ALONE_MS);
+  stop_inotify(self);
 }
 
 /* Returns false if there is no `tools` and it cannot be made. */
@@ -293,7 +293,7 @@ static bool find_tools(struct request_files_frontend *self) {
   if (ipc_directory_find_tools(&inbox->ipc, &error)) {
     inbox_scan_stop(inbox);
     if (inbox->ipc.tools >= 0)
-      watch_tools(self);
+      start_inotify(self);
     else if (!self->tools_logged)
       log_line(inbox->log, LOG_ERROR, NULL, "%s/%s", self->options.directory, error.text);
   }
@@ -347,16 +347,6 @@ LOOP_CALLBACK(on_scan, struct request_files_frontend *self) {
 
 /* --- the frontend ----------------------------------------------------------------------------- */
 
-static void start_inotify(struct request_files_frontend *self) {
-  self->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (self->inotify < 0)
-    log_line(self->inbox.log, LOG_WARN, NULL, INOTIFY_FAILED, strerror(errno), SCAN_ALONE_MS);
-  else
-    self->changed =
-        loop_event_new(self->base, self->inotify, EV_READ | EV_PERSIST, on_changed, self);
-  self->top = add_watch(self, self->inbox.ipc.top, TOP_MASK);
-}
-
 static void start_serving(struct request_files_frontend *self) {
   struct inbox *inbox = &self->inbox;
   struct error error;
@@ -365,7 +355,6 @@ static void start_serving(struct request_files_frontend *self) {
   if (!opened) {
     log_line(inbox->log, LOG_ERROR, NULL, "%s", error.text);
   } else if (!ipc_directory_is_done(&inbox->ipc)) {
-    start_inotify(self);
     opened = find_tools(self);
   }
   if (!opened) {
@@ -438,9 +427,7 @@ struct frontend *request_files_frontend_new(struct event_base *base, const struc
                              .output_bytes = EXEC_RESULT_STREAM_MAX}},
       .options = *options,
       .base = base,
-      .inotify = -1,
-      .top = -1,
-      .tools = -1};
+      .inotify = -1};
   inbox_init(&self->inbox, log, &options->rules);
   self->inbox.rules.env_files = env_files_new(options->env_files, log);
   self->turn = loop_timer_new(base, on_turn, self);
