@@ -1,5 +1,6 @@
 #include "agent/frontends/request_files/exec_request.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,25 +64,24 @@ static int check_texts(const char *name, const cJSON *value, struct error *error
   return 0;
 }
 
-/* Returns the next letter of a name, 0 at its end. Case and white space do not count, because
+/* Returns the letters of a name, which the caller frees. Case and white space do not count, because
    people write names into manifests. */
-static int next_letter(const char **text) {
-  *text += strspn(*text, " \t\n\v\f\r");
-  int letter = (unsigned char)**text;
-  *text += letter != '\0';
-  return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
+static char *letters_of(const char *text) {
+  char *letters = memory_zeros(strlen(text) + 1), *end = letters;
+  for (; *text != '\0'; text++)
+    if (!isspace((unsigned char)*text))
+      *end++ = (char)tolower((unsigned char)*text);
+  return letters;
 }
 
 /* Returns true if the target is this pack. An empty one is any pack. */
 static bool is_for(const cJSON *target, const char *pack) {
-  const char *left = cJSON_IsString(target) ? target->valuestring : "";
-  const char *right = pack != NULL ? pack : "";
-  int wanted = next_letter(&left), own = next_letter(&right);
-  if (wanted == '\0' || own == '\0')
-    return true;
-  for (; wanted == own && wanted != '\0'; wanted = next_letter(&left))
-    own = next_letter(&right);
-  return wanted == own;
+  char *wanted = letters_of(cJSON_IsString(target) ? target->valuestring : "");
+  char *own = letters_of(pack != NULL ? pack : "");
+  bool is_it = *wanted == '\0' || *own == '\0' || strcmp(wanted, own) == 0;
+  free(wanted);
+  free(own);
+  return is_it;
 }
 
 /* Returns a number, or the value of a string of digits; 0 for anything else. */
