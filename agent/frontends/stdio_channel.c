@@ -55,7 +55,7 @@ static void become_broken(struct stdio_channel *self, int error) {
   self->exit_code = self->type->gone;
   drop_output(self);
   (void)event_del(self->writable);
-  (void)event_del(self->made_capacity);
+  (void)event_del(self->turn);
   if (self->reader_gone != NULL)
     (void)event_del(self->reader_gone);
   if (error != EPIPE) {
@@ -91,7 +91,7 @@ void stdio_channel_flush(struct stdio_channel *self) {
     self->written += written > 0 ? (size_t)written : 0;
   }
   if (self->written > before) {
-    loop_timer_start_now(self->made_capacity);
+    loop_timer_start_now(self->turn);
     start_stall_timer(self);
   }
   if (stdio_channel_unread(self) > 0) {
@@ -105,11 +105,6 @@ void stdio_channel_flush(struct stdio_channel *self) {
 
 LOOP_CALLBACK(on_writable, struct stdio_channel *self) {
   stdio_channel_flush(self);
-}
-
-LOOP_CALLBACK(on_made_capacity, struct stdio_channel *self) {
-  self->type->go_on(self->frontend);
-  close_when_read(self);
 }
 
 /* A peer of a socket may have shut down only its writing side. */
@@ -158,7 +153,7 @@ static void start_reading(struct stdio_channel *self) {
   self->input = INPUT_READING;
   self->is_unpollable = self->is_unpollable || event_add(self->readable, NULL) != 0;
   if (self->is_unpollable)
-    loop_timer_start_now(self->read_on);
+    loop_timer_start_now(self->turn);
 }
 
 static void pause_reading(struct stdio_channel *self) {
@@ -166,7 +161,6 @@ static void pause_reading(struct stdio_channel *self) {
     return;
   self->input = INPUT_PAUSED;
   (void)event_del(self->readable);
-  (void)event_del(self->read_on);
 }
 
 void stdio_channel_go_on(struct stdio_channel *self) {
@@ -241,10 +235,13 @@ LOOP_CALLBACK(on_readable, struct stdio_channel *self) {
   read_input(self);
 }
 
-LOOP_CALLBACK(on_read_on, struct stdio_channel *self) {
-  read_input(self);
-  if (self->input == INPUT_READING)
-    loop_timer_start_now(self->read_on);
+LOOP_CALLBACK(on_turn, struct stdio_channel *self) {
+  self->type->go_on(self->frontend);
+  if (self->is_unpollable && self->input == INPUT_READING) {
+    loop_timer_start_now(self->turn);
+    read_input(self);
+  }
+  close_when_read(self);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -300,9 +297,8 @@ void stdio_channel_init(struct stdio_channel *self, struct event_base *base, con
   *self = (struct stdio_channel){
       .type = type, .frontend = frontend, .log = log, .lines = {.limit = payload_limit()}};
   self->readable = loop_event_new_idle(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_readable, self);
-  self->read_on = loop_timer_new(base, on_read_on, self);
   self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
-  self->made_capacity = loop_timer_new(base, on_made_capacity, self);
+  self->turn = loop_timer_new(base, on_turn, self);
   self->end = loop_timer_new(base, on_end, self);
   short what = event_of_gone_reader(STDOUT_FILENO);
   self->reader_gone =
@@ -310,10 +306,9 @@ void stdio_channel_init(struct stdio_channel *self, struct event_base *base, con
 }
 
 void stdio_channel_release(struct stdio_channel *self) {
-  enum { EVENTS = 6 };
-  struct event *events[EVENTS] = {self->readable,      self->read_on,     self->writable,
-                                  self->made_capacity, self->reader_gone, self->end};
-  for (size_t i = 0; i < EVENTS; i++)
+  struct event *events[] = {self->readable, self->writable, self->turn, self->reader_gone,
+                            self->end};
+  for (size_t i = 0; i < sizeof events / sizeof *events; i++)
     if (events[i] != NULL)
       event_free(events[i]);
   line_reader_release(&self->lines);

@@ -67,11 +67,10 @@ struct stdio_channel {
   struct json_text extent; /* of the value */
   struct buffer output;    /* from `written` on not written yet */
   size_t written;
-  struct event *readable, *read_on; /* standard input; from the loop, if it is unpollable */
-  struct event *writable;
-  struct event *made_capacity; /* calls go_on() from the loop */
-  struct event *reader_gone;   /* NULL unless standard output is a pipe or a socket */
-  struct event *end;           /* of close */
+  struct event *readable, *writable;
+  struct event *turn;        /* calls go_on(), and reads if the input is unpollable */
+  struct event *reader_gone; /* NULL unless standard output is a pipe or a socket */
+  struct event *end;         /* of close */
 };
 
 void stdio_channel_init(struct stdio_channel *self, struct event_base *base, const struct log *log,
