@@ -1,7 +1,5 @@
 #include "agent/frontends/request_files/claims.h"
 
-#include <dirent.h>
-
 #include "base/descriptor.h"
 #include "tests/support/as_user.h"
 #include "tests/support/tree.h"
@@ -63,42 +61,6 @@ TREE_TEST(an_answered_claim_stays_without_a_lock) {
   lock = take_over(&ipc, "1", CLAIM_ANSWERED);
   assert_int_equal(claims_remove(&ipc, "1", &lock), 0);
   assert_int_equal(tree_count(tree, "."), 0);
-}
-
-static void sweep(struct ipc_directory *ipc) {
-  DIR *names = opendir(formatted("/proc/self/fd/%d", ipc->tools));
-  assert_non_null(names);
-  for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
-    claims_sweep(ipc, entry->d_name);
-  closedir(names);
-}
-
-/* The time of a change cannot be set, but the clock of this test. */
-static time_t now;
-
-time_t time(time_t *out) {
-  (void)out;
-  return now;
-}
-
-/* Other processes may use hidden names for anything. */
-TREE_TEST(a_sweep_removes_only_old_files_that_agents_make) {
-  struct ipc_directory ipc = begin(tree);
-  tree_make(tree, ".agent-new-1=half .agent-new-2/ .agent-new-2/state=running .agent-new-3/ "
-                  ".agent-new-4/ .agent-new-4/state=mine .agent-new-5>.agent-new-4 .agent-new-6| "
-                  ".agent=mine other=mine");
-  tree_write(tree, ".agent-new-2/state", "running\n", 0644);
-  struct timespec real;
-  assert_int_equal(clock_gettime(CLOCK_REALTIME, &real), 0);
-  now = real.tv_sec + 10;
-  sweep(&ipc);
-  assert_int_equal(tree_count(tree, "."), 8);
-  now = real.tv_sec + 100;
-  sweep(&ipc);
-  assert_int_equal(tree_count(tree, "."), 3);
-  tree_expect(tree, ".agent-new-4/state", "mine", 0644);
-  assert_true(tree_has(tree, ".agent"));
-  assert_true(tree_has(tree, "other"));
 }
 
 static int remove_without_rights(void *context, struct error *error) {

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "base/descriptor.h"
 
@@ -147,21 +146,6 @@ static void expect_unchanged(const struct tree *tree, const char *in, ino_t inod
 
 /* --- the agent ------------------------------------------------------------------------------- */
 
-/* All entries look old to a sweep. */
-time_t time(time_t *out) {
-  (void)out;
-  return INT32_MAX;
-}
-
-static void sweep(const struct ipc_directory *ipc) {
-  int fd = (int)syscall(SYS_openat, ipc->tools, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *names = fdopendir(fd);
-  assert_non_null(names);
-  for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
-    claims_sweep(ipc, entry->d_name);
-  closedir(names);
-}
-
 /* Acquires the claim, and closes its lock as a dead agent does. */
 static void claim_and_die(struct ipc_directory *ipc, const char *id) {
   int lock = -1;
@@ -191,7 +175,6 @@ static void serve(int directory) {
   ipc.plain_mkdir = true;
   claim_and_die(&ipc, "3");
   take_over_and_remove(&ipc, "3");
-  sweep(&ipc);
 }
 
 static void watch(int directory, int wait, int acts) {

@@ -20,7 +20,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -37,9 +36,6 @@
 #define STATE "state"
 #define STATE_LENGTH ((size_t)8)
 static const char running[] = "running\n", answered[] = "answered";
-
-/* Entries have hidden names for microseconds. */
-#define HIDDEN_SECONDS 60
 
 static struct ipc_name claim_name(const char *id) {
   return ipc_name(CLAIM_PREFIX, id, "");
@@ -194,18 +190,4 @@ int claims_remove(const struct ipc_directory *ipc, const char *id, int *lock) {
     *lock = -1;
   }
   return result;
-}
-
-void claims_sweep(const struct ipc_directory *ipc, const char *name) {
-  struct stat file;
-  if (!ipc_name_is_hidden(name) || fstatat(ipc->tools, name, &file, AT_SYMLINK_NOFOLLOW) != 0 ||
-      time(NULL) - file.st_ctim.tv_sec < HIDDEN_SECONDS)
-    return;
-  int claim = open_directory(ipc->tools, name);
-  int state = claim >= 0 ? ipc_directory_open_file(claim, STATE, &file) : -1;
-  if (state >= 0 && read_state(state) != CLAIM_FOREIGN)
-    (void)unlinkat(claim, STATE, 0);
-  (void)unlinkat(ipc->tools, name, claim >= 0 ? AT_REMOVEDIR : 0);
-  descriptor_close(state);
-  descriptor_close(claim);
 }

@@ -42,7 +42,4 @@ int claims_remove(const struct ipc_directory *ipc, const char *id, int *lock);
 /* Returns the id if this is the name of a claim, else NULL. */
 const char *claims_id_of(const char *name);
 
-/* Removes the file or the claim if an agent has been killed while the entry had a hidden name. */
-void claims_sweep(const struct ipc_directory *ipc, const char *name);
-
 #endif

@@ -40,8 +40,7 @@
 #define NAMES_A_TURN 512
 #define ANSWERS_A_TURN 32
 
-/* One of this many scans looks for claims of requests that are gone, and for files of dead
-   agents. */
+/* One of this many scans looks for claims of requests that are gone. */
 #define SWEEP_SCANS 10
 
 /* --- the known requests ----------------------------------------------------------------------- */
@@ -430,13 +429,10 @@ static void note_found(struct inbox *self, struct exec *exec) {
     mark_request(exec, &file);
 }
 
-/* Removes a claim whose request and result are gone, and files of dead agents. A request may be
-   there and not known yet. */
+/* A request may be there and not known yet. */
 static void sweep_name(struct inbox *self, const char *name) {
   const char *id = claims_id_of(name);
-  if (id == NULL)
-    claims_sweep(&self->ipc, name);
-  else if (get(self, id, false) == NULL)
+  if (id != NULL && get(self, id, false) == NULL)
     remove_old_claim(self, id);
 }
 

@@ -11,8 +11,6 @@
 #include "base/staged_file.h"
 #include "base/write_all.h"
 
-#define HIDDEN_PREFIX ".agent-new-"
-
 static const int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 int ipc_directory_open(struct ipc_directory *self, const char *path, struct error *error) {
@@ -121,13 +119,9 @@ struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix)
 
 struct ipc_name ipc_hidden_name(void) {
   struct ipc_name name;
-  (void)snprintf(name.text, sizeof name.text, HIDDEN_PREFIX "%016llx",
+  (void)snprintf(name.text, sizeof name.text, ".agent-new-%016llx",
                  (unsigned long long)random_u64());
   return name;
-}
-
-bool ipc_name_is_hidden(const char *name) {
-  return strncmp(name, HIDDEN_PREFIX, strlen(HIDDEN_PREFIX)) == 0;
 }
 
 /* Opens the file that was found, whatever has its name now. Without /proc, the name is looked up

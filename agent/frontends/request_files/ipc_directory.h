@@ -72,9 +72,8 @@ struct ipc_name {
 struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix);
 
 /* Returns a new name for an entry that gets its own name when it is complete. No other program
-   looks at such names. */
+   looks at such names. An agent that is killed at this moment leaves the entry. */
 struct ipc_name ipc_hidden_name(void);
-bool ipc_name_is_hidden(const char *name);
 
 /* Opens a regular file for reading. Its type is checked before that, because opening a FIFO wakes
    its writer, and opening a device may start it. Returns a descriptor that does not block and is
