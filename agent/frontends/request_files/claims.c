@@ -5,7 +5,7 @@
  *
  * Any name may belong to another process a moment later, and may be a link to a directory
  * elsewhere. So a claim's directory is opened once; `state` is made, read and removed below that
- * descriptor, and only after the descriptor was found to be a claim of an agent. By name, a
+ * descriptor. It replaces no file, and only a file that an agent has made is removed. By name, a
  * directory is only renamed, or removed if it is empty.
  *
  * Two agents may find the same dead one. The first holds the lock; the second finds the lock held,
@@ -63,32 +63,6 @@ static enum claim read_state(int state) {
 
 /* --- making ---------------------------------------------------------------------------------- */
 
-/* Finds out, once, which user owns what this agent makes: a file system may map users. Returns 0,
-   or -1 with errno. */
-static int find_user(struct ipc_directory *ipc) {
-  const struct ipc_name hidden = ipc_hidden_name();
-  struct stat file;
-  if (ipc->knows_user)
-    return 0;
-  int fd = ipc_directory_make_file(ipc->tools, hidden.text, "", 0);
-  ipc->knows_user = fd >= 0 && fstat(fd, &file) == 0;
-  if (ipc->knows_user)
-    ipc->user = file.st_uid;
-  if (fd >= 0)
-    ipc_directory_remove(ipc->tools, hidden.text, 0);
-  descriptor_close(fd);
-  return ipc->knows_user ? 0 : -1;
-}
-
-/* Returns true if this agent's user made the directory. */
-static bool is_own(const struct ipc_directory *ipc, int claim) {
-  struct stat file;
-  if (fstat(claim, &file) != 0)
-    return false;
-  errno = EBUSY;
-  return file.st_uid == ipc->user;
-}
-
 /* Removes what was made of a claim under this name, and closes it. Keeps errno. */
 static void undo_claim(const struct ipc_directory *ipc, const char *name, int claim, int *lock) {
   if (*lock >= 0)
@@ -100,13 +74,13 @@ static void undo_claim(const struct ipc_directory *ipc, const char *name, int cl
 }
 
 /* Makes a claim with its state. Returns its descriptor, or -1 with errno. */
-static int make_claim(struct ipc_directory *ipc, const char *name, int *lock) {
+static int make_claim(const struct ipc_directory *ipc, const char *name, int *lock) {
   struct stat directory;
-  if (find_user(ipc) != 0 || fstat(ipc->tools, &directory) != 0 ||
+  if (fstat(ipc->tools, &directory) != 0 ||
       ipc_directory_make(ipc->tools, name, (directory.st_mode & 0777) | 0700) != 0)
     return -1;
   int claim = open_directory(ipc->tools, name);
-  if (claim >= 0 && is_own(ipc, claim))
+  if (claim >= 0)
     *lock = ipc_directory_make_file(claim, STATE, running, STATE_LENGTH);
   if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0)
     return claim;

@@ -51,7 +51,6 @@ bool ipc_directory_find_tools(struct ipc_directory *self, struct error *error) {
     return false;
   descriptor_close(self->tools);
   self->tools = make_tools(self);
-  self->knows_user = false;
   if (self->tools < 0)
     (void)error_set(error, IPC_TOOLS ": %s", strerror(errno));
   return true;

@@ -27,8 +27,6 @@ struct ipc_directory {
   int top;
   int tools;        /* -1: there is none */
   bool plain_mkdir; /* the file system cannot rename without replacing: claims are made in place */
-  bool knows_user;
-  uid_t user; /* who owns what this program makes in `tools`, if that is known */
 };
 
 #define IPC_DIRECTORY_NONE                                                                         \
