@@ -1,6 +1,6 @@
 #include "base/base64.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -65,52 +65,41 @@ static char *read_groups(struct base64_reader *self, const uint8_t values[256], 
   return out;
 }
 
-/* Adds one character to the group; returns false if it is not allowed here. */
-static bool add_character(struct base64_reader *self, uint8_t value) {
-  if (value == BLANK)
-    return true;
-  if (value == PADDING && self->characters >= 2 && self->characters + self->padding < 4) {
-    self->padding++;
-    return true;
+/* Decodes the next group, in which there may be blanks. Returns the number of its bytes, 0 at the end
+   of the text, or -1. */
+static ssize_t read_group(struct base64_reader *self, const uint8_t values[256], char *out) {
+  uint32_t bits = 0;
+  unsigned characters = 0, padding = 0;
+  for (; characters < 4 && self->at < self->end; self->at++) {
+    const uint8_t value = values[(unsigned char)*self->at];
+    if (value == BLANK)
+      continue;
+    if (value == PADDING ? characters < 2 : value == INVALID || padding > 0)
+      return -1;
+    padding += value == PADDING;
+    bits = bits << 6 | (value == PADDING ? 0 : value);
+    characters++;
   }
-  if (value >= BLANK || self->padding > 0)
-    return false;
-  self->bits = self->bits << 6 | value;
-  self->characters++;
-  return true;
-}
-
-static ssize_t read_rest(struct base64_reader *self, char *out) {
-  unsigned characters = self->characters;
   if (characters == 0)
     return 0;
-  if (characters + self->padding != 4)
+  if (characters < 4 || self->is_padded)
     return -1;
-  for (unsigned i = 0; i + 1 < characters; i++)
-    out[i] = (char)(self->bits >> (6 * characters - 8 * (i + 1)));
-  self->characters = 0; /* the padding stays, so that nothing may follow */
-  return characters - 1;
+  self->is_padded = padding > 0;
+  (void)write_three(out, bits);
+  return 3 - (ssize_t)padding;
 }
 
 ssize_t base64_read(struct base64_reader *self, char *out, size_t size) {
   uint8_t values[256];
   const char *limit = out + size;
   char *end = out;
+  ssize_t length = 1;
   set_values(values);
-  while (limit - end >= 3) {
-    if (self->characters == 0)
+  while (limit - end >= 3 && length > 0) {
+    if (!self->is_padded)
       end = read_groups(self, values, end, limit);
-    if (self->at == self->end || limit - end < 3)
-      break;
-    if (!add_character(self, values[(unsigned char)*self->at++]))
-      return -1;
-    if (self->characters == 4) {
-      end = write_three(end, self->bits);
-      self->characters = 0;
-    }
+    length = limit - end >= 3 ? read_group(self, values, end) : 0;
+    end += length > 0 ? length : 0;
   }
-  if (self->at < self->end || limit - end < 3)
-    return end - out;
-  ssize_t rest = read_rest(self, end);
-  return rest < 0 ? -1 : end - out + rest;
+  return length < 0 ? -1 : end - out;
 }

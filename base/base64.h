@@ -1,8 +1,8 @@
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -21,8 +21,7 @@ char *base64_encode(char *out, const char *bytes, size_t length);
 
 struct base64_reader {
   const char *at, *end; /* the rest of the text */
-  uint32_t bits;        /* of the current group of four characters */
-  unsigned characters, padding;
+  bool is_padded;       /* nothing but blanks may follow */
 };
 
 struct base64_reader base64_reader(const char *text, size_t length);
