@@ -125,25 +125,16 @@ static bool is_number(const char *at, const char *end) {
   return is_fine && at == end;
 }
 
-static enum json_text_state read_any_number(struct json_text *self) {
+static enum json_text_state read_number(struct json_text *self) {
   const char *first = self->bytes + self->at;
   size_t n = 1, left = self->length - self->at;
+  self->token = '0';
   while (n < left && is_of_number(first[n]))
     n++;
   bool is_fine = is_number(first, first + n);
   if (is_fine && n < left)
     return accept(self, n);
   return stop_at(self, is_fine ? JSON_TEXT_FINE : JSON_TEXT_NUMBER, 0, n < left ? n : 0);
-}
-
-/* Most numbers have only digits. */
-static inline enum json_text_state read_number(struct json_text *self) {
-  const char *first = self->bytes + self->at, *end = self->bytes + self->length;
-  self->token = '0';
-  const char *at = *first == '0' ? first + 1 : skip_digits(first, end);
-  if (at == first || at == end || is_of_number(*at))
-    return read_any_number(self);
-  return accept(self, (size_t)(at - first));
 }
 
 static enum json_text_state read_word(struct json_text *self, const char *word) {
