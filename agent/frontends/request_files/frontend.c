@@ -245,8 +245,6 @@ LOOP_CALLBACK(on_turn, struct request_files_frontend *self) {
   }
   inbox_turn(&self->inbox, self->state == SERVING);
   read_requests(self);
-  if (inbox_next(&self->inbox, true) == NULL)
-    buffer_release(&self->inbox.text);
   if (self->state == CLOSING && next_request(self, false) == NULL)
     close_now(self);
   else

@@ -264,31 +264,31 @@ static void end_if_gone(struct inbox *self, struct exec *exec) {
 /* --- reading a request ----------------------------------------------------------------------- */
 
 /* `file` becomes that of the file, if there is one. */
-static enum request_found read_file(struct inbox *self, const char *id, struct stat *file,
+static enum request_found read_file(const struct inbox *self, const char *id, struct stat *file,
                                     struct exec_request *request, struct error *error) {
   const size_t max = payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
   const struct ipc_name name = request_name(id);
+  struct buffer text = {0};
+  enum request_found found = REQUEST_UNREADABLE;
   if (!exec_request_id_is_valid(id)) {
     (void)error_set(error, "its name is no id in UTF-8 without control characters");
-    return ipc_directory_has(&self->ipc, name.text) ? REQUEST_NONE : REQUEST_GONE;
-  }
-  self->text.length = 0;
-  if (ipc_directory_read(&self->ipc, name.text, max, &self->text, file) == 0)
-    return exec_request_parse(request, self->text.length > 0 ? self->text.bytes : "",
-                              self->text.length, id, &self->rules, error);
-  switch (errno) {
-  case ENOENT:
-    return REQUEST_GONE;
-  case ENXIO:
+    found = has_request(self, id) ? REQUEST_NONE : REQUEST_GONE;
+  } else if (ipc_directory_read(&self->ipc, name.text, max, &text, file) == 0) {
+    found = exec_request_parse(request, text.length > 0 ? text.bytes : "", text.length, id,
+                               &self->rules, error);
+  } else if (errno == ENOENT) {
+    found = REQUEST_GONE;
+  } else if (errno == ENXIO) {
     (void)error_set(error, "it is %s", printable_file_kind(file->st_mode));
-    return REQUEST_NONE;
-  case EFBIG:
+    found = REQUEST_NONE;
+  } else if (errno == EFBIG) {
     (void)error_set(error, "request is longer than %zu bytes", max);
-    return REQUEST_REFUSED;
-  default:
+    found = REQUEST_REFUSED;
+  } else {
     (void)error_set(error, "%s", strerror(errno));
-    return REQUEST_UNREADABLE;
   }
+  buffer_release(&text);
+  return found;
 }
 
 /* Waits for an incomplete file while it changes, and for a time after that. A file that is not JSON
@@ -532,6 +532,5 @@ void inbox_release(struct inbox *self) {
   inbox_scan_stop(self);
   LIST_FOR_EACH (struct exec, exec, &self->execs, node)
     remove_exec(self, exec);
-  buffer_release(&self->text);
   ipc_directory_close(&self->ipc);
 }

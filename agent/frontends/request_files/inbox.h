@@ -74,11 +74,10 @@ struct inbox {
   const struct log *log;
   struct exec_request_rules rules;
   struct ipc_directory ipc;
-  struct list execs;  /* the known requests, */
-  void *tree;         /* and the same for tfind(3), by id */
-  DIR *names;         /* of the scan; NULL: there is none now */
-  uint64_t scans;     /* that were completed */
-  struct buffer text; /* of the file that is read; kept, because touching new memory is slow */
+  struct list execs; /* the known requests, */
+  void *tree;        /* and the same for tfind(3), by id */
+  DIR *names;        /* of the scan; NULL: there is none now */
+  uint64_t scans;    /* that were completed */
 };
 
 /* From SIGTERM to SIGKILL. The requester gives up 10 s after the timeout. */
