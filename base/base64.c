@@ -65,8 +65,8 @@ static char *read_groups(struct base64_reader *self, const uint8_t values[256], 
   return out;
 }
 
-/* Decodes the next group, in which there may be blanks. Returns the number of its bytes, 0 at the end
-   of the text, or -1. */
+/* Decodes the next group, in which there may be blanks. Returns the number of its bytes, 0 at the
+   end of the text, or -1. */
 static ssize_t read_group(struct base64_reader *self, const uint8_t values[256], char *out) {
   uint32_t bits = 0;
   unsigned characters = 0, padding = 0;
