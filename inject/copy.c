@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 #define BUFFER_SIZE 65536
 
 /* Reads fewer bytes than `size` only at the end of the file. */
@@ -68,14 +70,6 @@ struct copied_entry {
   struct stat stat;
 };
 
-static int close_with(int fd, int result) {
-  int error = errno;
-  if (close(fd) != 0 && result == 0)
-    return -1;
-  errno = error;
-  return result;
-}
-
 static int copy_link(const struct copied_entry *entry) {
   char target[PATH_MAX];
   ssize_t length = readlinkat(entry->from, entry->name, target, sizeof target - 1);
@@ -95,17 +89,18 @@ static int copy_content(const struct copied_entry *entry, char *where, size_t wh
     return -1;
   int to = openat(entry->to, entry->name,
                   how | (is_directory ? O_RDONLY : O_WRONLY | O_CREAT | O_EXCL), 0600);
-  if (to < 0)
-    return close_with(from, -1);
-  int result = is_directory ? copy_tree(from, to, where, where_size)
-                            : copy_bytes(from, to, entry->stat.st_size);
+  int result = to < 0         ? -1
+               : is_directory ? copy_tree(from, to, where, where_size)
+                              : copy_bytes(from, to, entry->stat.st_size);
   /* Python compares times with those in its compiled files. The mode comes last, because it may
      forbid writing. */
   const struct timespec times[] = {entry->stat.st_atim, entry->stat.st_mtim};
   if (result == 0 && (futimens(to, times) != 0 ||
                       fchmod(to, entry->stat.st_mode & MODE_BITS) != 0 || fsync(to) != 0))
     result = -1;
-  return close_with(from, close_with(to, result));
+  descriptor_close(to);
+  descriptor_close(from);
+  return result;
 }
 
 /* Appends the name to `where` and removes it again after a success. */
@@ -162,8 +157,10 @@ int copy_tree_remove(int directory, const char *name) {
     return errno == ENOENT ? 0 : -1;
   (void)fchmod(fd, 0700); /* the mode may forbid even the owner to empty the directory */
   DIR *opened = fdopendir(fd);
-  if (opened == NULL)
-    return close_with(fd, -1);
+  if (opened == NULL) {
+    descriptor_close(fd);
+    return -1;
+  }
   int result = 0;
   for (const struct dirent *entry; result == 0 && (entry = next_entry(opened)) != NULL;)
     result = copy_tree_remove(dirfd(opened), entry->d_name);
