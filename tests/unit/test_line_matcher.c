@@ -7,6 +7,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "agent/files/access/line_range.h"
 #include "agent/files/grep/line_matcher.h"
 #include "tests/test.h"
 
@@ -73,7 +74,7 @@ static void run(struct line_matcher *pattern, const struct target *target, char 
   out[0] = '\0';
   line_matcher_begin(pattern, target->bytes, target->length, false);
   while ((found = line_matcher_next(pattern, line.next, &line, &error)) > 0 && used + 32 < size) {
-    size_t number = 1 + memscan_count(target->bytes, line.start, '\n');
+    size_t number = 1 + line_range_newlines(target->bytes, line.start);
     used += (size_t)snprintf(out + used, size - used, "%zu ", number);
   }
   if (found < 0)

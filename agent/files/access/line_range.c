@@ -19,6 +19,16 @@ int line_range_check(const char *content, size_t length, struct error *error) {
              : error_set(error, "binary or non-UTF-8 content not supported");
 }
 
+uint64_t line_range_newlines(const char *text, size_t length) {
+  const char *end = text + length;
+  uint64_t count = 0;
+  while (text < end && (text = memchr(text, '\n', (size_t)(end - text))) != NULL) {
+    count++;
+    text++;
+  }
+  return count;
+}
+
 /* --- the choice ------------------------------------------------------------------------------ */
 
 void line_choice_init(struct line_choice *self, const struct line_range *range, size_t max) {
@@ -146,15 +156,6 @@ static uint64_t count_lines(const struct line_choice *choice) {
   return choice->ends + (choice->bytes > 0 && choice->newest != '\n');
 }
 
-static uint64_t count_newlines(const char *at, const char *end) {
-  uint64_t count = 0;
-  while (at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-    count++;
-    at++;
-  }
-  return count;
-}
-
 static int reject_offset(const struct line_choice *choice, struct error *error) {
   const uint64_t total = count_lines(choice);
   return error_set(error, "offset %" PRIu64 " is past the end of the file (%" PRIu64 " %s)",
@@ -181,7 +182,7 @@ static int add_truncated(const struct line_choice *choice, const char *text, con
   const size_t length = cut != NULL ? (size_t)(cut - text) : utf8_cut(text, LINE_PAGE_MAX);
   if (add_shown(to, text, length, error) != 0)
     return -1;
-  const uint64_t last = choice->first + count_newlines(text, text + length);
+  const uint64_t last = choice->first + line_range_newlines(text, length);
   if (cut != NULL)
     buffer_add_format(
         to, "\n... (truncated at line %" PRIu64 " of %s; continue with offset=%" PRIu64 ")", last,

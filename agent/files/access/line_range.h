@@ -21,6 +21,9 @@ bool line_range_is_all(const struct line_range *self);
 /* Checks that the content is text, that is UTF-8. Returns 0, or -1 with the error. */
 int line_range_check(const char *content, size_t length, struct error *error);
 
+/* Returns the number of "\n" in a text. */
+uint64_t line_range_newlines(const char *text, size_t length);
+
 /* Chooses the lines of a range from a text of any length that arrives in pieces, as long as
    line_choice_goes_on. Takes memory for the chosen lines, up to a bound. */
 struct line_choice {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/files/access/atomic_file.h"
+#include "agent/files/access/line_range.h"
 #include "base/utf8.h"
 
 /* The most lines that an error names. */
@@ -42,13 +43,6 @@ static size_t find(const struct editing *self, size_t from) {
 
 static size_t next(const struct editing *self, size_t match) {
   return find(self, match + self->old.length);
-}
-
-static size_t count_lines(const char *bytes, size_t length) {
-  size_t lines = 0;
-  for (size_t i = 0; i < length; i++)
-    lines += bytes[i] == '\n';
-  return lines;
 }
 
 /* --- folded text, in which texts that look alike are equal --- */
@@ -113,7 +107,7 @@ static size_t fold_next(const char *text, size_t length, char out[4], size_t *fo
 static void name_lines(const struct editing *self, char *out, size_t size) {
   size_t used = 0, line = 1, counted = 0, named = 0;
   for (size_t at = find(self, 0); at != SIZE_MAX && used < size; at = next(self, at)) {
-    line += count_lines(self->text.bytes + counted, at - counted);
+    line += line_range_newlines(self->text.bytes + counted, at - counted);
     counted = at;
     const char *separator = named > 0 ? ", " : "";
     if (named++ == LINES_NAMED) {
@@ -243,12 +237,13 @@ static void report_lines(struct buffer *report, const char *sign, const struct b
   }
   if (at == end)
     return;
-  size_t more = count_lines(at, (size_t)(end - at)) + (end[-1] != '\n');
+  size_t more = line_range_newlines(at, (size_t)(end - at)) + (end[-1] != '\n');
   buffer_add_format(report, "%s... (%zu more line%s)\n", sign, more, more == 1 ? "" : "s");
 }
 
 static void report_edit(const struct editing *self, size_t occurrences, struct buffer *report) {
-  buffer_add_format(report, "\n\n@ line %zu", count_lines(self->text.bytes, find(self, 0)) + 1);
+  buffer_add_format(report, "\n\n@ line %zu",
+                    line_range_newlines(self->text.bytes, find(self, 0)) + 1);
   if (self->edit->all)
     buffer_add_format(report, " (%zu occurrence%s)", occurrences, occurrences == 1 ? "" : "s");
   buffer_add_string(report, ":\n");

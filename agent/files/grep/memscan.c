@@ -24,62 +24,6 @@ static bool any(block mask) {
   return (half[0] | half[1]) != 0;
 }
 
-/* The last block overlaps the one before it, which does not change or-ed traits. */
-unsigned memscan_traits(const char *text, size_t length) {
-  unsigned traits = 0;
-  if (length < BLOCK) {
-    for (size_t at = 0; at < length; at++)
-      traits |= (text[at] == 0 ? BYTE_NUL : 0U) | (text[at] == '\r' ? BYTE_RETURN : 0U) |
-                ((unsigned char)text[at] >= 0x80 ? BYTE_HIGH : 0U);
-    return traits;
-  }
-  block nul = {0};
-  block carriage = {0};
-  block high = {0};
-  for (size_t at = 0;; at += BLOCK) {
-    block bytes = load(text + (at + BLOCK <= length ? at : length - BLOCK));
-    nul |= (block)(bytes == 0);
-    carriage |= (block)(bytes == all('\r'));
-    high |= bytes;
-    if (at + BLOCK >= length)
-      break;
-  }
-  return (any(nul) ? BYTE_NUL : 0U) | (any(carriage) ? BYTE_RETURN : 0U) |
-         (any(high & all(0x80)) ? BYTE_HIGH : 0U);
-}
-
-/* Returns the index of the first byte that is not 0, in a mask that has one. Both supported
-   architectures are little-endian. */
-static size_t first_in(block mask) {
-  halves half = (halves)mask;
-  return (size_t)(half[0] != 0 ? __builtin_ctzll(half[0]) / 8 : 8 + __builtin_ctzll(half[1]) / 8);
-}
-
-size_t memscan_first(const char *text, size_t length, char byte) {
-  for (size_t at = 0; at < length; at += BLOCK) {
-    block equal = (block)(load(text + at) == all((unsigned char)byte));
-    if (any(equal)) {
-      at += first_in(equal);
-      return at < length ? at : length;
-    }
-  }
-  return length;
-}
-
-size_t memscan_count(const char *text, size_t length, char byte) {
-  size_t count = 0, at = 0;
-  while (length - at >= BLOCK) {
-    block counts = {0}; /* a lane holds up to 255 */
-    for (int i = 0; i < 255 && length - at >= BLOCK; i++, at += BLOCK)
-      counts -= (block)(load(text + at) == all((unsigned char)byte));
-    for (size_t i = 0; i < BLOCK; i++)
-      count += counts[i];
-  }
-  for (; at < length; at++)
-    count += text[at] == byte;
-  return count;
-}
-
 /* Returns the rank of a byte in source files, from common to rare. */
 static size_t rareness(unsigned char byte) {
   static const char common[] = " etaonirslcdupmhfg.,()_\tb;y-v=w\"*/kx:0>{}I1'CTSEA2PLR<NDMFzqOBj";
@@ -87,7 +31,7 @@ static size_t rareness(unsigned char byte) {
   return at == NULL ? sizeof common : (size_t)(at - common);
 }
 
-void byte_literal_choose(struct byte_literal *self) {
+static void choose_bytes(struct byte_literal *self) {
   self->first = 0;
   self->second = 1;
   for (size_t i = 0; i < self->length; i++)
@@ -98,6 +42,11 @@ void byte_literal_choose(struct byte_literal *self) {
   for (size_t i = 0; i < self->length; i++)
     if (i != self->first && rareness(self->bytes[i]) > rareness(self->bytes[self->second]))
       self->second = i;
+}
+
+void literals_prepare(struct literals *self) {
+  for (size_t i = 0; i < self->count; i++)
+    choose_bytes(&self->items[i]);
 }
 
 static bool is_at(const struct byte_literal *literal, const char *text, size_t length) {
@@ -115,9 +64,9 @@ struct probe {
   block first_byte, first_fold, second_byte, second_fold;
 };
 
-static void probes_init(struct probe *probes, const struct byte_literal *literals, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const struct byte_literal *one = &literals[i];
+static void probes_init(struct probe *probes, const struct literals *literals) {
+  for (size_t i = 0; i < literals->count; i++) {
+    const struct byte_literal *one = &literals->items[i];
     probes[i] = (struct probe){.first = one->first,
                                .second = one->second,
                                .first_byte = all(one->bytes[one->first]),
@@ -138,17 +87,16 @@ static block candidates(const char *text, const struct probe *probes, size_t cou
   return found;
 }
 
-size_t memscan_find(const char *text, size_t length, size_t from,
-                    const struct byte_literal *literals, size_t count) {
+size_t memscan_find(const char *text, size_t length, size_t from, const struct literals *literals) {
   struct probe probes[MEMSCAN_LITERALS_MAX];
-  probes_init(probes, literals, count);
+  probes_init(probes, literals);
   for (size_t at = from; at < length; at += BLOCK) {
-    block found = candidates(text + at, probes, count);
+    block found = candidates(text + at, probes, literals->count);
     if (!any(found))
       continue;
     for (size_t i = 0; i < BLOCK && at + i < length; i++)
-      for (size_t k = 0; k < count && found[i] != 0; k++)
-        if (is_at(&literals[k], text + at + i, length - at - i))
+      for (size_t k = 0; k < literals->count && found[i] != 0; k++)
+        if (is_at(&literals->items[k], text + at + i, length - at - i))
           return at + i;
   }
   return length;

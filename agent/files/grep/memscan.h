@@ -3,25 +3,10 @@
 
 #include <stddef.h>
 
-/* Searches text for bytes and literals, 16 bytes at a time, where musl takes words or bytes. The
-   text must be followed by MEMSCAN_SLACK readable bytes of any value, because blocks are loaded at
-   the offset of any byte of a literal, which is below MEMSCAN_LITERAL_MAX. Pure. */
+/* Searches text for literals, 16 bytes at a time. The text must be followed by MEMSCAN_SLACK
+   readable bytes of any value, because blocks are loaded at the offset of any byte of a literal,
+   which is below MEMSCAN_LITERAL_MAX. Pure. */
 #define MEMSCAN_SLACK 64
-
-enum byte_trait {
-  BYTE_NUL = 1,
-  BYTE_RETURN = 2, /* "\r" */
-  BYTE_HIGH = 4    /* not ASCII */
-};
-
-/* Returns the traits of all bytes, or-ed. */
-unsigned memscan_traits(const char *text, size_t length);
-
-/* Returns the offset of the first such byte, or `length`. */
-size_t memscan_first(const char *text, size_t length, char byte);
-
-/* Returns the number of such bytes. */
-size_t memscan_count(const char *text, size_t length, char byte);
 
 /* A literal, two bytes of which are compared first. A byte of the text matches if, or-ed with the
    fold (0x20 for a letter in either case, else 0), it equals the byte of the literal. */
@@ -33,12 +18,16 @@ struct byte_literal {
   size_t first, second; /* indexes of the bytes that are compared first */
 };
 
-/* Sets first and second to the two bytes that are rarest in source files. */
-void byte_literal_choose(struct byte_literal *self);
+struct literals {
+  struct byte_literal items[MEMSCAN_LITERALS_MAX];
+  size_t count;
+};
 
-/* Returns the offset of the first occurrence of any literal, from `from` on, or `length`. `count`
-   is 1 to MEMSCAN_LITERALS_MAX. */
-size_t memscan_find(const char *text, size_t length, size_t from,
-                    const struct byte_literal *literals, size_t count);
+/* Chooses the bytes to compare first: the two that are rarest in source files. */
+void literals_prepare(struct literals *self);
+
+/* Returns the offset of the first occurrence of any literal, from `from` on, or `length`. There is
+   at least one literal. */
+size_t memscan_find(const char *text, size_t length, size_t from, const struct literals *literals);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/access/line_range.h"
 #include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/grep/line_matcher.h"
@@ -76,21 +77,21 @@ static size_t step_back(const char *text, size_t at, size_t characters) {
 }
 
 /* Returns where the shown part of a line begins: with the match in it, and no NUL before that. */
-static size_t shown_from(const char *text, size_t length, const struct regex_span *match) {
+static size_t shown_from(const char *text, size_t length, const struct matched_line *line) {
   size_t start = 0;
-  if (match->end > cut(text, length, SEARCH_LINE_SHOWN)) {
+  if (line->match_end > cut(text, length, SEARCH_LINE_SHOWN)) {
     size_t behind = 0;
-    for (size_t at = match->start; at < length && behind < SHOWN_FROM_MATCH; behind++)
+    for (size_t at = line->match_start; at < length && behind < SHOWN_FROM_MATCH; behind++)
       at += cut(text + at, length - at, 1);
-    start = step_back(text, match->start, SEARCH_LINE_SHOWN - behind);
+    start = step_back(text, line->match_start, SEARCH_LINE_SHOWN - behind);
   }
-  const char *nul = memrchr(text + start, '\0', match->start - start);
+  const char *nul = memrchr(text + start, '\0', line->match_start - start);
   return nul != NULL ? (size_t)(nul - text) + 1 : start;
 }
 
 static void add_text_as_line(struct file_search *self, const char *text, size_t length,
-                             const struct regex_span *match) {
-  size_t start = match != NULL ? shown_from(text, length, match) : 0;
+                             const struct matched_line *line) {
+  size_t start = line != NULL ? shown_from(text, length, line) : 0;
   size_t shown = cut(text + start, length - start, SEARCH_LINE_SHOWN);
   size_t before_nul = strnlen(text + start, shown);
   buffer_add_string(self->answer, start > 0 ? ELLIPSIS : "");
@@ -133,13 +134,13 @@ static void show(struct file_search *self, struct searched_file *file,
   if (!open_entry(self))
     return;
   add_either(self, ",\"line\":", separator);
-  file->number += memscan_count(file->text + file->counted, line->start - file->counted, '\n');
+  file->number += line_range_newlines(file->text + file->counted, line->start - file->counted);
   file->counted = line->start;
   buffer_add_number(self->answer, file->number);
   add_either(self, ",\"text\":", separator);
   const char *text = file->text + line->start;
   if (self->search->as_lines)
-    add_text_as_line(self, text, line->end - line->start, is_match ? &line->match : NULL);
+    add_text_as_line(self, text, line->end - line->start, is_match ? line : NULL);
   else
     add_text_as_json(self, text, line->end - line->start);
   add_either(self, is_match ? ",\"kind\":\"match\"}" : ",\"kind\":\"context\"}", "");
@@ -165,7 +166,7 @@ static size_t start_before(const struct searched_file *file, size_t start, size_
 }
 
 static size_t number_at(const struct searched_file *file, const struct matched_line *line) {
-  return 1 + memscan_count(file->text, line->start, '\n');
+  return 1 + line_range_newlines(file->text, line->start);
 }
 
 static int next_line(struct file_search *self, const struct searched_file *file, size_t from,
@@ -366,7 +367,7 @@ static int search_below(struct file_search *self, struct walk *walk, struct buff
       continue;
     result = search_text(self, path->bytes, path->length, text.bytes, text.length, false, error);
     /* Binary files matter only as long as nothing was found. */
-    if (self->result.matches == 0 && memscan_first(text.bytes, text.length, '\0') < text.length)
+    if (self->result.matches == 0 && memchr(text.bytes, '\0', text.length) != NULL)
       note_gap(&self->result.binary, path);
   }
   count_unread(self, walk);

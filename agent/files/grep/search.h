@@ -19,8 +19,8 @@
  * this length that contains the first match; a NUL ends the text, and one in front of the match
  * begins it.
  *
- * If a line cannot be matched in bounded time (regex.h), the search fails. If the line has more
- * than SEARCH_LINE_MAX bytes, the file rather than the pattern is to blame, and up to
+ * If a line cannot be matched in bounded time (line_matcher.h), the search fails. If the line has
+ * more than SEARCH_LINE_MAX bytes, the file rather than the pattern is to blame, and up to
  * SEARCH_SKIPPED_MAX such lines are skipped and counted.
  *
  * A root that is a file of more than SEARCH_FILE_MAX bytes is mapped, or copied if it is UTF-16 or
