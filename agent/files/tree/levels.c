@@ -1,50 +1,45 @@
 #include "agent/files/tree/levels.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/tree/walk.h"
 #include "base/memory.h"
 
-bool levels_accepts(struct levels *self, const void *item) {
+bool levels_accepts(struct levels *self, const struct level_entry *entry) {
   bool accepts =
       self->count < LEVELS_MAX ||
-      (self->count > self->begin && self->compare(item, self->items[self->count - 1]) < 0);
+      (self->count > self->begin && self->compare(entry, self->entries[self->count - 1]) < 0);
   self->found->is_cut = self->found->is_cut || !accepts;
   return accepts;
 }
 
-static void insert(struct levels *self, void *item) {
+static void insert(struct levels *self, struct level_entry *entry) {
   size_t low = self->begin, high = self->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (self->compare(self->items[middle], item) < 0)
+    if (self->compare(self->entries[middle], entry) < 0)
       low = middle + 1;
     else
       high = middle;
   }
   /* memmove(3) of musl would move this by bytes. */
   for (self->count++; low < self->count; low++) {
-    void *moved = self->items[low];
-    self->items[low] = item;
-    item = moved;
+    struct level_entry *moved = self->entries[low];
+    self->entries[low] = entry;
+    entry = moved;
   }
 }
 
-void levels_add(struct levels *self, const void *item) {
+void levels_add(struct levels *self, const struct level_entry *entry) {
   if (self->count == LEVELS_MAX) {
     self->found->is_cut = true;
-    free(self->items[--self->count]);
+    free(self->entries[--self->count]);
   }
-  const struct level_entry *entry = item;
-  size_t length = strlen(entry->text);
-  struct level_entry *copy = memory_allocate(self->size + length + 1);
-  char *text = (char *)copy + self->size;
-  memcpy(copy, item, self->size);
-  memcpy(text, entry->text, length + 1);
-  copy->text = text;
-  copy->name = text + (entry->name - entry->text);
+  size_t length = strlen(entry->path) + 1;
+  struct level_entry *copy = memory_allocate(sizeof *copy + length);
+  *copy = *entry;
+  copy->path = memcpy(copy + 1, entry->path, length);
   insert(self, copy);
 }
 
@@ -52,86 +47,84 @@ void levels_sort(struct levels *self) {
   size_t count = self->count;
   self->begin = 0;
   for (self->count = 0; self->count < count;)
-    insert(self, self->items[self->count]);
+    insert(self, self->entries[self->count]);
 }
 
 void levels_release(struct levels *self) {
   while (self->count > 0)
-    free(self->items[--self->count]);
+    free(self->entries[--self->count]);
 }
 
-static void read_entries(struct levels *self, struct level_entry *parent, DIR *directory) {
-  struct directory_entry found;
-  errno = 0;
-  /* If no item of this level can be added, it only matters whether there is one. */
-  while ((self->begin < LEVELS_MAX || !self->found->is_cut) && directory_next(directory, &found)) {
-    const struct level_entry entry = {.parent = parent,
-                                      .text = found.name,
-                                      .name = found.name,
-                                      .depth = parent != NULL ? parent->depth + 1 : 1,
-                                      .is_entered = found.type == DT_DIR,
-                                      .is_last = parent != NULL && parent->is_last};
-    self->offer(self, &entry, dirfd(directory), &found);
-    errno = 0;
+static bool is_chosen(const struct levels *self, const struct walk_entry *directory) {
+  for (size_t i = 0; i < self->begin; i++)
+    if (strcmp(self->entries[i]->path, directory->path) == 0)
+      return true;
+  return false;
+}
+
+/* Whether one of its entries may be chosen, or show that there are too many. */
+static bool is_needed(const struct levels *self, const struct walk_entry *directory) {
+  const struct level_entry entry = {.path = directory->path, .is_directory = true};
+  return !self->found->is_cut || self->count < LEVELS_MAX ||
+         (self->begin < LEVELS_MAX && self->compare(&entry, self->entries[LEVELS_MAX - 1]) < 0);
+}
+
+/* A walk for the entries of one level. */
+struct level {
+  unsigned depth, max_depth;
+  bool is_last;  /* only entries of excluded directories, which come last, belong to it */
+  bool goes_on;  /* there may be deeper entries, */
+  bool has_last; /* and entries that come last */
+  int outermost; /* depth of the outermost excluded directory around the entry, or INT_MAX */
+};
+
+/* Returns whether the walk enters the directory. */
+static bool enters(const struct levels *self, struct level *level, const struct walk_entry *found) {
+  const unsigned depth = (unsigned)found->depth + 1;
+  if (level->outermost == INT_MAX && walk_is_excluded(found->name))
+    level->outermost = found->depth;
+  const bool is_last = level->outermost < INT_MAX; /* what is in it */
+  const bool belongs = is_last == level->is_last;
+  level->has_last |= is_last;
+  level->goes_on |= belongs && depth >= level->depth;
+  if ((is_last && !belongs) || depth >= (belongs ? level->depth : level->max_depth))
+    return false;
+  return is_chosen(self, found) && (!belongs || depth + 1 < level->depth || is_needed(self, found));
+}
+
+static void read_level(struct levels *self, struct level *level, struct walk *walk) {
+  struct walk_entry found;
+  level->goes_on = false;
+  level->outermost = INT_MAX;
+  while (walk_next(walk, &found)) {
+    if (found.depth <= level->outermost)
+      level->outermost = INT_MAX;
+    if ((unsigned)found.depth + 1 == level->depth && level->is_last == (level->outermost < INT_MAX))
+      self->offer(self, &found);
+    if (found.type == DT_DIR && !enters(self, level, &found))
+      walk_skip(walk);
   }
-  self->found->unread += errno != 0 && errno != ENOENT; /* read in part */
+  const char *first;
+  size_t unread = walk_unread(walk, &first);
+  self->found->unread = unread > self->found->unread ? unread : self->found->unread;
+  self->begin = self->count;
 }
 
-/* Returns NULL with errno. */
-static DIR *open_entry(const struct levels *self, const struct level_entry *entry) {
-  const char *names[WALK_DEPTH_MAX];
-  unsigned count = 0;
-  for (; entry != NULL; entry = entry->parent)
-    names[count++] = entry->name;
-  DIR *directory = directory_open_below(dirfd(self->root), ".");
-  while (directory != NULL && count > 0) {
-    DIR *below = directory_open_below(dirfd(directory), names[--count]);
-    int reason = errno;
-    closedir(directory);
-    errno = reason;
-    directory = below;
-  }
-  return directory;
-}
-
-static void enter(struct levels *self, struct level_entry *entry) {
-  if (self->found->is_cut && self->count == LEVELS_MAX &&
-      (self->begin == LEVELS_MAX || !self->is_before(entry, self->items[LEVELS_MAX - 1])))
-    return; /* all its entries come after the last item */
-  if (entry->depth == WALK_DEPTH_MAX) {
-    self->found->unread++;
-    return;
-  }
-  DIR *directory = open_entry(self, entry);
-  if (directory != NULL) {
-    read_entries(self, entry, directory);
-    closedir(directory);
-  } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-    self->found->unread++; /* otherwise it has vanished or was replaced */
-  }
-}
-
-static void end_level(struct levels *self) {
-  for (; self->begin < self->count; self->begin++)
-    ((struct level_entry *)self->items[self->begin])->order = self->begin;
-}
-
+/* The order within one directory does not matter, so the first walk is not sorted. */
 int levels_read(struct levels *self, const char *path, unsigned max_depth, struct error *error) {
-  self->root = directory_open(path, error);
-  if (self->root == NULL)
+  struct walk *walk = walk_new(path, false, error);
+  if (walk == NULL)
     return -1;
-  read_entries(self, NULL, self->root);
-  end_level(self);
-  for (int last = 0; last < 2; last++)
-    for (unsigned depth = 1; depth < max_depth && depth <= WALK_DEPTH_MAX && !self->found->is_cut;
-         depth++) {
-      for (size_t i = 0, end = self->begin; i < end; i++) {
-        struct level_entry *entry = self->items[i];
-        if (entry->depth == depth && entry->is_entered && entry->is_last == (last == 1))
-          enter(self, entry);
-      }
-      end_level(self);
+  struct level level = {.max_depth = max_depth};
+  for (int last = 0; last < 2; last++) {
+    level.is_last = last == 1;
+    level.goes_on = last == 0 || level.has_last;
+    for (level.depth = 1; level.goes_on && level.depth <= max_depth && !self->found->is_cut;
+         level.depth++) {
+      read_level(self, &level, walk);
+      walk_restart(walk);
     }
-  closedir(self->root);
+  }
+  walk_free(walk);
   return 0;
 }

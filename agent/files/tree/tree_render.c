@@ -1,108 +1,94 @@
 #include "agent/files/tree/tree_render.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/tree/walk.h"
 #include "base/printable.h"
 
 /* Entries are first chosen, level by level, and then drawn. */
-struct tree_entry {
-  struct level_entry entry; /* its text is the name */
-  size_t first;             /* the order of the first chosen entry in it; 0 if there is none */
-  bool is_directory;        /* or a link to one */
-};
-
 struct tree_choice {
   struct levels levels;
   struct globs *excludes;
   char *reference; /* relative to the root; NULL if it is not below */
 };
 
-static int compare(const void *one, const void *other) {
-  const struct tree_entry *a = one;
-  const struct tree_entry *b = other;
-  if (a->entry.parent != b->entry.parent)
-    return a->entry.parent->order < b->entry.parent->order ? -1 : 1;
-  if (a->is_directory != b->is_directory)
-    return a->is_directory ? -1 : 1;
-  return strcmp(a->entry.name, b->entry.name);
-}
-
-static bool is_before(const struct level_entry *directory, const struct level_entry *item) {
-  return directory->order < item->parent->order;
-}
-
-/* Whether the entry has this path, whose components are compared from the last one. */
-static bool is_at(const struct level_entry *entry, const char *path) {
-  size_t length = strlen(path);
-  for (; entry != NULL; entry = entry->parent) {
-    size_t name = strlen(entry->name);
-    if (length < name || memcmp(path + length - name, entry->name, name) != 0)
-      return false;
-    length -= name;
-    if (length == 0)
-      return entry->parent == NULL;
-    if (path[--length] != '/')
-      return false;
+/* Compares the first components that differ: directories come first. */
+static int compare(const struct level_entry *one, const struct level_entry *other) {
+  const char *a = one->path, *b = other->path;
+  size_t a_length, b_length;
+  for (;; a += a_length + 1, b += b_length + 1) {
+    a_length = strcspn(a, "/");
+    b_length = strcspn(b, "/");
+    int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+    bool a_ends = a[a_length] == '\0', b_ends = b[b_length] == '\0';
+    if (order == 0 && a_length == b_length) {
+      if (a_ends || b_ends)
+        return (int)b_ends - (int)a_ends;
+      continue;
+    }
+    bool is_a_directory = !a_ends || one->is_directory;
+    bool is_b_directory = !b_ends || other->is_directory;
+    if (is_a_directory != is_b_directory)
+      return is_a_directory ? -1 : 1;
+    return order != 0 ? order : a_length < b_length ? -1 : 1;
   }
-  return false;
 }
 
-static bool is_excluded(const struct tree_choice *self, const struct tree_entry *tree) {
-  const struct level_entry *entry = &tree->entry;
-  if (tree->is_directory && walk_is_excluded(entry->name))
-    return true;
-  if (self->reference != NULL && is_at(entry, self->reference))
-    return true;
-  return globs_classify(self->excludes, entry->name, strlen(entry->name), tree->is_directory) ==
-         GLOBS_MATCH;
+static bool is_excluded(const struct tree_choice *self, const struct walk_entry *found,
+                        bool is_directory) {
+  return (is_directory && walk_is_excluded(found->name)) ||
+         (self->reference != NULL && strcmp(self->reference, found->path) == 0) ||
+         globs_classify(self->excludes, found->name, strlen(found->name), is_directory) ==
+             GLOBS_MATCH;
 }
 
-static void offer(struct levels *levels, const struct level_entry *entry, int parent,
-                  const struct directory_entry *found) {
-  const struct tree_entry tree = {.entry = *entry, .is_directory = directory_is_one(parent, found)};
-  if (!is_excluded((const struct tree_choice *)levels, &tree) && levels_accepts(levels, &tree))
-    levels_add(levels, &tree);
+static void offer(struct levels *levels, const struct walk_entry *found) {
+  struct stat file;
+  const struct level_entry entry = {.path = found->path,
+                                    .is_directory =
+                                        found->type == DT_DIR ||
+                                        (found->type == DT_LNK &&
+                                         fstatat(found->parent, found->name, &file, 0) == 0 &&
+                                         S_ISDIR(file.st_mode))};
+  if (!is_excluded((const struct tree_choice *)levels, found, entry.is_directory) &&
+      levels_accepts(levels, &entry))
+    levels_add(levels, &entry);
 }
 
-/* The chosen entries of one directory are neighbors. */
-static bool is_last(const struct levels *chosen, const struct level_entry *entry) {
-  size_t next = entry->order + 1;
-  return next == chosen->count ||
-         ((const struct level_entry *)chosen->items[next])->parent != entry->parent;
+static size_t depth_of(const char *path) {
+  size_t depth = 0;
+  while ((path = strchr(path, '/')) != NULL) {
+    depth++;
+    path++;
+  }
+  return depth;
 }
 
-static void draw_entry(const struct levels *chosen, const struct tree_entry *tree,
-                       struct buffer *content) {
-  const struct level_entry *above[WALK_DEPTH_MAX];
-  size_t count = 0;
-  for (const struct level_entry *at = tree->entry.parent; at != NULL; at = at->parent)
-    above[count++] = at;
-  while (count-- > 0)
-    buffer_add_string(content, is_last(chosen, above[count]) ? "    " : "│   ");
-  buffer_add_string(content, is_last(chosen, &tree->entry) ? "└── " : "├── ");
-  printable_add(content, tree->entry.name, strlen(tree->entry.name));
-  buffer_add_string(content, tree->is_directory ? "/\n" : "\n");
+/* Whether no entry of the same directory follows. */
+static bool is_last(const struct levels *chosen, size_t index, size_t depth) {
+  size_t next = index + 1;
+  while (next < chosen->count && depth_of(chosen->entries[next]->path) > depth)
+    next++;
+  return next == chosen->count || depth_of(chosen->entries[next]->path) < depth;
 }
 
 static void draw(const struct levels *chosen, struct buffer *content) {
-  for (size_t i = chosen->count; i-- > 0;) {
-    const struct level_entry *entry = chosen->items[i];
-    if (entry->parent != NULL)
-      ((struct tree_entry *)entry->parent)->first = i;
-  }
-  const struct level_entry *at = chosen->count > 0 ? chosen->items[0] : NULL;
-  while (at != NULL) {
-    const struct tree_entry *tree = (const struct tree_entry *)at;
-    draw_entry(chosen, tree, content);
-    while (at != NULL && tree->first == 0 && is_last(chosen, at))
-      at = at->parent;
-    if (at != NULL)
-      at = chosen->items[tree->first > 0 ? tree->first : at->order + 1];
+  bool are_last[WALK_DEPTH_MAX] = {false}; /* the directories above, and the entry */
+  for (size_t i = 0; i < chosen->count; i++) {
+    const struct level_entry *entry = chosen->entries[i];
+    const char *name = entry->path;
+    size_t depth = 0;
+    for (const char *slash; (slash = strchr(name, '/')) != NULL; depth++, name = slash + 1)
+      buffer_add_string(content, are_last[depth] ? "    " : "│   ");
+    are_last[depth] = is_last(chosen, i, depth);
+    buffer_add_string(content, are_last[depth] ? "└── " : "├── ");
+    printable_add(content, name, strlen(name));
+    buffer_add_string(content, entry->is_directory ? "/\n" : "\n");
   }
 }
 
@@ -136,6 +122,7 @@ static int draw_root(struct levels *chosen, const char *path, unsigned max_depth
   const char *name = root_name(path, full_path);
   printable_add(content, name, strlen(name));
   buffer_add_string(content, "/\n");
+  levels_sort(chosen);
   draw(chosen, content);
   if (chosen->found->is_cut)
     buffer_add_string(content, TREE_RENDER_CUT);
@@ -149,11 +136,7 @@ int tree_render_write(const char *path, unsigned max_depth, const char *const *e
                       const char *repository, struct buffer *content, struct levels_found *found,
                       struct error *error) {
   *found = (struct levels_found){.entries = 0};
-  struct tree_choice choice = {.levels = {.size = sizeof(struct tree_entry),
-                                          .compare = compare,
-                                          .is_before = is_before,
-                                          .offer = offer,
-                                          .found = found},
+  struct tree_choice choice = {.levels = {.compare = compare, .offer = offer, .found = found},
                                .excludes = globs_new(),
                                .reference = walk_reference(repository, path)};
   int result = add_globs(choice.excludes, exclude_globs, error);

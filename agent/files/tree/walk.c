@@ -1,16 +1,22 @@
 #include "agent/files/tree/walk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
+#include "base/descriptor.h"
 #include "base/memory.h"
+#include "base/printable.h"
 
 /* An unsorted walk reads names in portions of this many bytes. */
 #define PORTION ((size_t)4096)
+
+/* The longest name in bytes. Most file systems allow 255; FUSE allows 1024 (FUSE_NAME_MAX). */
+#define NAME_LENGTH_MAX 1024
 
 /* A directory on the way to the current entry. Its names are read in portions; each is stored as a
    byte with the type, the name and a NUL. */
@@ -33,15 +39,48 @@ struct walk {
   size_t unread;
   char *first_unread; /* or NULL */
   struct walk_level levels[WALK_DEPTH_MAX];
-  char path[WALK_DEPTH_MAX * (NAME_MAX + 1) + DIRECTORY_NAME_MAX];
+  char path[WALK_DEPTH_MAX * (NAME_MAX + 1) + NAME_LENGTH_MAX];
 };
+
+static const int reading = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+/* `name` is an entry of `parent`, or "."; links are not followed. Returns NULL with errno. */
+static DIR *open_below(int parent, const char *name) {
+  int fd = openat(parent, name, reading | O_NOFOLLOW);
+  if (fd < 0)
+    return NULL;
+  DIR *directory = fdopendir(fd);
+  if (directory == NULL)
+    descriptor_close(fd);
+  return directory;
+}
+
+/* Opens the path of a step. Follows symbolic links. Returns NULL with an error of path_fail. */
+static DIR *open_root(const char *path, struct error *error) {
+  int fd = open(path, reading);
+  DIR *directory = fd >= 0 ? open_below(fd, ".") : NULL;
+  int reason = errno;
+  struct stat file;
+  descriptor_close(fd);
+  if (directory != NULL)
+    return directory;
+  /* ENOTDIR: either this is no directory, or a component of the path is none. */
+  if (reason == ENOTDIR && stat(path, &file) == 0)
+    (void)path_fail(error, AT_FDCWD, path, "is %s, not a directory",
+                    printable_file_kind(file.st_mode));
+  else if (reason == ENOENT || reason == ENOTDIR)
+    (void)path_fail(error, AT_FDCWD, path, "directory not found");
+  else
+    (void)path_fail(error, AT_FDCWD, path, "cannot read directory (%s)", strerror(reason));
+  return NULL;
+}
 
 static void push(struct walk *self, DIR *directory, size_t path) {
   self->levels[self->depth++] = (struct walk_level){.directory = directory, .path = path};
 }
 
 static void report_unread(struct walk *self, size_t length) {
-  if (self->unread++ == 0)
+  if (self->unread++ == 0 && self->first_unread == NULL)
     self->first_unread = memory_copy(self->path, length);
 }
 
@@ -81,7 +120,7 @@ char *walk_reference(const char *repository, const char *root) {
 }
 
 struct walk *walk_new(const char *path, bool sorted, struct error *error) {
-  DIR *directory = directory_open(path, error);
+  DIR *directory = open_root(path, error);
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
@@ -99,6 +138,16 @@ void walk_free(struct walk *self) {
     pop(self);
   free(self->first_unread);
   free(self);
+}
+
+void walk_restart(struct walk *self) {
+  while (self->depth > 1)
+    pop(self);
+  rewinddir(self->levels[0].directory);
+  self->levels[0].next = self->levels[0].count;
+  self->levels[0].is_read = self->enter = false;
+  self->sorted = true;
+  self->unread = 0;
 }
 
 int walk_root(const struct walk *self) {
@@ -142,20 +191,44 @@ static void put_in_order(const struct walk *self, struct walk_level *level) {
     qsort(level->order, level->count, sizeof *level->order, by_name);
 }
 
+/* Returns the next name and its type, which is looked up if the file system reports none, without
+   names that vanish meanwhile; or NULL with errno, which is 0 at the end. */
+static const char *next_name(DIR *directory, unsigned char *type) {
+  for (;;) {
+    errno = 0;
+    const struct dirent *found = readdir(directory);
+    if (found == NULL)
+      return NULL;
+    const char *name = found->d_name;
+    struct stat file;
+    *type = found->d_type;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > NAME_LENGTH_MAX)
+      continue;
+    if (*type != DT_UNKNOWN)
+      return name;
+    if (fstatat(dirfd(directory), name, &file, AT_SYMLINK_NOFOLLOW) == 0)
+      *type = (unsigned char)IFTODT(file.st_mode);
+    else if (errno == ENOENT)
+      continue;
+    return name;
+  }
+}
+
 static bool read_names(struct walk *self, struct walk_level *level) {
   self->names -= cost(level);
   level->size = level->count = level->next = 0;
   size_t max = self->sorted ? WALK_NAMES_MAX : 0;
   while (!level->is_read && (level->count == 0 || self->names < max ||
                              (!self->sorted && level->size < PORTION - NAME_MAX))) {
-    struct directory_entry found;
-    if (!directory_next(level->directory, &found)) {
+    unsigned char type;
+    const char *name = next_name(level->directory, &type);
+    if (name == NULL) {
       if (errno != 0 && errno != ENOENT) /* read in part */
         report_unread(self, level->path > 0 ? level->path - 1 : 0);
       level->is_read = true;
       break;
     }
-    keep_name(self, level, found.type, found.name);
+    keep_name(self, level, type, name);
   }
   if (level->count > 0)
     put_in_order(self, level);
@@ -167,11 +240,11 @@ static void enter(struct walk *self) {
   const struct walk_level *level = &self->levels[self->depth - 1];
   const char *name = self->path + level->path;
   size_t length = level->path + strlen(name);
-  if (self->depth == WALK_DEPTH_MAX || length + 2 + DIRECTORY_NAME_MAX > sizeof self->path) {
+  if (self->depth == WALK_DEPTH_MAX || length + 2 + NAME_LENGTH_MAX > sizeof self->path) {
     report_unread(self, length);
     return;
   }
-  DIR *directory = directory_open_below(dirfd(level->directory), name);
+  DIR *directory = open_below(dirfd(level->directory), name);
   if (directory != NULL) {
     self->path[length] = '/';
     push(self, directory, length + 1);
@@ -186,11 +259,11 @@ bool walk_next(struct walk *self, struct walk_entry *entry) {
   self->enter = false;
   struct walk_level *level;
   for (;; pop(self)) {
-    if (self->depth == 0)
-      return false;
     level = &self->levels[self->depth - 1];
     if (level->next < level->count || read_names(self, level))
       break;
+    if (self->depth == 1)
+      return false;
   }
   const char *name = level->order[level->next++];
   size_t length = strlen(name);

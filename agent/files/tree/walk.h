@@ -47,10 +47,14 @@ bool walk_is_excluded(const char *name);
 char *walk_reference(const char *repository, const char *root);
 
 /* With `sorted`, each directory is in the order of bytes; one whose names exceed WALK_NAMES_MAX is
-   sorted in portions. Returns NULL with the error of directory_open. */
+   sorted in portions. Follows symbolic links to the root. Returns NULL with an error of path_fail
+   if it cannot be opened. */
 struct walk *walk_new(const char *path, bool sorted, struct error *error);
 
-/* Returns the descriptor of the root, before the first walk_next. */
+/* Begins again at the same root, sorted. */
+void walk_restart(struct walk *self);
+
+/* Returns the descriptor of the root. */
 int walk_root(const struct walk *self);
 
 /* Returns false at the end. The entry is valid until the next call. */
