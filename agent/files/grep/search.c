@@ -396,95 +396,79 @@ static int search_directory(struct file_search *self, const char *path, struct e
 
 /* --- a file that the search names --- */
 
-/* The text of a file of any size. */
-struct named_file {
-  void *mapping; /* of a large file; NULL if there is a copy */
-  size_t size, mapped;
-  struct buffer copy;
-};
-
-static void unmap(struct named_file *self) {
-  if (self->mapping != NULL)
-    (void)munmap(self->mapping, self->mapped);
-  self->mapping = NULL;
+static int fail_to_read(struct error *error, const char *path, const char *why) {
+  return path_fail(error, AT_FDCWD, path, "cannot read file (%s)", why);
 }
 
-static int fail_to_read(struct error *error, const char *path) {
-  return path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(errno));
-}
+#define SHORTER "it became shorter meanwhile"
 
 /* A mapping has lost its file's end, and there is no way back into the search. */
 static void end_at_bus_error(int number) {
-  static const char text[] = "cannot read file (it became shorter meanwhile)\n";
+  static const char text[] = "cannot read file (" SHORTER ")\n";
   (void)number;
   (void)!write(STDERR_FILENO, text, sizeof text - 1);
   _exit(1);
 }
 
+static int search_named(struct file_search *self, const char *path, const char *text, size_t length,
+                        struct error *error) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
+  return search_text(self, name, strlen(name), text, length, true, error);
+}
+
 /* Maps the file over a longer anonymous mapping, so that it is followed by readable bytes. */
-static int map(struct named_file *self, int fd, size_t size, const char *path,
-               struct error *error) {
-  self->mapped = size + MEMSCAN_SLACK;
-  void *mapping =
-      mmap(NULL, self->mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+static int search_mapping(struct file_search *self, int fd, size_t size, const char *path,
+                          struct error *error) {
+  const size_t mapped = size + MEMSCAN_SLACK;
+  int result;
+  char *mapping = mmap(NULL, mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED)
-    return fail_to_read(error, path);
-  self->mapping = mapping;
-  if (mmap(mapping, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
-    return fail_to_read(error, path);
-  (void)madvise(mapping, size, MADV_SEQUENTIAL);
-  (void)signal(SIGBUS, end_at_bus_error);
-  return 0;
+    return fail_to_read(error, path, strerror(errno));
+  if (mmap(mapping, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    result = fail_to_read(error, path, strerror(errno));
+  } else {
+    (void)madvise(mapping, size, MADV_SEQUENTIAL);
+    (void)signal(SIGBUS, end_at_bus_error);
+    result = search_named(self, path, mapping, size, error);
+  }
+  (void)munmap(mapping, mapped);
+  return result;
 }
 
-/* Replaces the mapping of UTF-16 by a copy. */
-static int copy_mapping(struct named_file *self, const char *path, struct error *error) {
-  bool is_big_endian;
-  if (!utf16_is_marked(self->mapping, self->size, &is_big_endian))
-    return 0;
-  if (self->size > SEARCH_COPY_MAX)
-    return path_fail(error, AT_FDCWD, path, "UTF-16 file exceeds 64 MiB limit");
-  (void)buffer_space(&self->copy, UTF16_DECODED_MAX(self->size) + MEMSCAN_SLACK);
-  buffer_add(&self->copy, self->mapping, self->size);
-  unmap(self);
-  finish_text(&self->copy);
-  return 0;
-}
-
-/* Reads a copy to the end, because the size of a file of /proc is unknown, and another may grow. */
-static int named_file_read(struct named_file *self, int fd, const char *path, struct error *error) {
-  struct stat file;
-  if (fstat(fd, &file) != 0)
-    return fail_to_read(error, path);
-  self->size = (size_t)file.st_size;
-  if (file.st_size > SEARCH_FILE_MAX)
-    return map(self, fd, self->size, path, error) == 0 ? copy_mapping(self, path, error) : -1;
-  size_t before;
-  do {
-    before = self->copy.length;
-    if (regular_file_fill(fd, -1, SEARCH_FILE_MAX + 1, &self->copy) != 0)
-      return fail_to_read(error, path);
-  } while (self->copy.length - before > SEARCH_FILE_MAX && self->copy.length <= SEARCH_COPY_MAX);
-  if (self->copy.length > SEARCH_COPY_MAX)
-    return path_fail(error, AT_FDCWD, path, "cannot read file (it has no end)");
-  finish_text(&self->copy);
-  return 0;
+/* Reads to the end, because the size of a file of /proc is unknown, and another may grow. */
+static int search_copy(struct file_search *self, int fd, size_t size, const char *path,
+                       struct error *error) {
+  struct buffer copy = {0};
+  int result = regular_file_fill(fd, -1, SEARCH_COPY_MAX + 1, &copy);
+  if (result != 0)
+    result = fail_to_read(error, path, strerror(errno));
+  else if (copy.length > SEARCH_COPY_MAX)
+    result = size > SEARCH_FILE_MAX
+                 ? path_fail(error, AT_FDCWD, path, "UTF-16 file exceeds 64 MiB limit")
+                 : fail_to_read(error, path, "it has no end");
+  else if (size > SEARCH_FILE_MAX && copy.length < size)
+    result = fail_to_read(error, path, SHORTER);
+  if (result == 0) {
+    finish_text(&copy);
+    result = search_named(self, path, copy.bytes, copy.length, error);
+  }
+  buffer_release(&copy);
+  return result;
 }
 
 static int search_file(struct file_search *self, int fd, const char *path, struct error *error) {
-  struct named_file file = {.mapping = NULL};
-  int result = named_file_read(&file, fd, path, error);
+  struct stat file;
+  char mark[2];
+  bool is_big_endian;
   self->result.files = 1;
-  if (result == 0) {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
-    bool is_mapped = file.mapping != NULL;
-    result = search_text(self, name, strlen(name), is_mapped ? file.mapping : file.copy.bytes,
-                         is_mapped ? file.size : file.copy.length, true, error);
-  }
-  unmap(&file);
-  buffer_release(&file.copy);
-  return result;
+  if (fstat(fd, &file) != 0)
+    return fail_to_read(error, path, strerror(errno));
+  const size_t size = (size_t)file.st_size;
+  const bool is_utf16 = pread(fd, mark, sizeof mark, 0) == sizeof mark &&
+                        utf16_is_marked(mark, sizeof mark, &is_big_endian);
+  return (size > SEARCH_FILE_MAX && !is_utf16 ? search_mapping : search_copy)(self, fd, size, path,
+                                                                              error);
 }
 
 static int search_root(struct file_search *self, const char *path, struct error *error) {
