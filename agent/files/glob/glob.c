@@ -357,7 +357,7 @@ int globs_add(struct globs *self, const char *text, struct error *error) {
 
 enum globs_verdict globs_classify(const struct globs *self, const char *path, size_t length,
                                   bool is_directory) {
-  if (length == 0)
+  if (self == NULL || length == 0)
     return GLOBS_SILENT;
   const char *slash = memrchr(path, '/', length);
   const char *name = slash != NULL ? slash + 1 : path;

@@ -54,7 +54,7 @@ int globs_add(struct globs *self, const char *text, struct error *error);
 struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too_long);
 
 /* Returns the verdict of the last glob that matches. `path` is relative, with single slashes
-   between components and none at its ends. */
+   between components and none at its ends. Accepts NULL for no globs. */
 enum globs_verdict globs_classify(const struct globs *self, const char *path, size_t length,
                                   bool is_directory);
 

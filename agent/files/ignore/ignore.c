@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +17,21 @@
 #include "base/descriptor.h"
 #include "base/memory.h"
 
-/* There is a level for each directory from "/" to that of the last entry. Each level has a link,
-   for each kind of file, to the next one upwards that has rules. A repository has no links for
-   git's files to directories above it. */
+/* There is a level for each directory from "/" to that of the last entry. The rules of git's files
+   count only in a repository, and not above it. */
 enum kind { RGIGNORE, IGNORE, GITIGNORE, EXCLUDE, GLOBAL, KINDS };
+
+#define NOWHERE SIZE_MAX
 
 static const char *const names[] = {
     [RGIGNORE] = ".rgignore", [IGNORE] = ".ignore", [GITIGNORE] = ".gitignore"};
 static const char exclude[] = "info/exclude"; /* in git's directory */
 
-/* The rules of a file, linked to those of the next one upwards. */
-struct source {
-  struct globs *rules;
-  size_t text;  /* bytes of its file */
-  size_t start; /* the offset, in a full path, of the part below its directory */
-  const struct source *above;
-};
-
 struct level {
-  struct source own[KINDS];
-  const struct source *nearest[KINDS];
-  int kinds; /* those of git count only in a repository */
+  struct globs *rules[KINDS]; /* NULL for none */
+  size_t text;                /* bytes of their files, without the global one */
+  size_t start;               /* the offset, in a full path, of the part below the directory */
+  size_t repository;          /* the level of the repository that it is in, or NOWHERE */
 };
 
 struct ignore {
@@ -189,53 +184,49 @@ static char *global_path(const char *home, const char *config) {
 
 /* --- levels --- */
 
-/* Reads the file `name` below the descriptor `directory`; `start` is as in the source. */
-static void read_source(struct ignore *self, struct source *source, int directory, const char *name,
-                        size_t start) {
+/* Returns the rules of the file `name` below the descriptor `directory`, or NULL. Adds the bytes of
+   the file to `*bytes`; `start` is as in the level. */
+static struct globs *read_rules(struct ignore *self, int directory, const char *name, size_t start,
+                                size_t *bytes) {
   struct buffer text = {0};
+  struct globs *rules = NULL;
   size_t max = IGNORE_TEXT_MAX - self->text;
   enum found file = read_file(directory, name, max < GLOBS_FILE_MAX ? max : GLOBS_FILE_MAX, &text);
   bool is_too_long = file == FILE_UNREADABLE;
   if (file == FILE_READ)
-    source->rules = globs_of_ignore_file(text.bytes, text.length, &is_too_long);
+    rules = globs_of_ignore_file(text.bytes, text.length, &is_too_long);
   if (is_too_long && self->unused++ == 0)
     (void)error_set(&self->first_unused, "%.*s%s%s", (int)start, self->path.bytes,
                     strcmp(name, exclude) == 0 ? ".git/" : "", name);
-  source->text = source->rules != NULL ? text.length : 0;
-  source->start = start;
-  self->text += source->text;
+  if (rules != NULL) {
+    self->text += text.length;
+    *bytes += text.length;
+  }
   buffer_release(&text);
+  return rules;
 }
 
 /* Adds the level of a directory; `start` is the length of its path with the "/". */
 static void push(struct ignore *self, int directory, size_t start) {
-  const struct level *above = self->count > 0 ? &self->levels[self->count - 1] : NULL;
-  struct level *level = &self->levels[self->count++];
-  *level = (struct level){.own = {{.rules = NULL}}};
+  const size_t above = self->count > 0 ? self->levels[self->count - 1].repository : NOWHERE;
+  struct level *level = &self->levels[self->count];
   bool is_repository;
   int git = open_git_directory(directory, &is_repository);
+  *level = (struct level){.start = start, .repository = is_repository ? self->count : above};
   for (int kind = RGIGNORE; kind <= GITIGNORE; kind++)
-    read_source(self, &level->own[kind], directory, names[kind], start);
+    level->rules[kind] = read_rules(self, directory, names[kind], start, &level->text);
   if (git >= 0)
-    read_source(self, &level->own[EXCLUDE], git, exclude, start);
+    level->rules[EXCLUDE] = read_rules(self, git, exclude, start, &level->text);
   descriptor_close(git);
-  level->own[GLOBAL] =
-      (struct source){.rules = is_repository ? self->global : NULL, .start = start};
-  level->kinds = is_repository ? KINDS : above != NULL ? above->kinds : GITIGNORE;
-  for (int kind = 0; kind < KINDS; kind++) {
-    struct source *own = &level->own[kind];
-    bool is_cut = above == NULL || (is_repository && kind >= GITIGNORE);
-    own->above = is_cut ? NULL : above->nearest[kind];
-    level->nearest[kind] = own->rules != NULL ? own : own->above;
-  }
+  level->rules[GLOBAL] = is_repository ? self->global : NULL;
+  self->count++;
 }
 
 static void pop(struct ignore *self) {
   struct level *level = &self->levels[--self->count];
-  for (int kind = RGIGNORE; kind <= EXCLUDE; kind++) {
-    self->text -= level->own[kind].text;
-    globs_free(level->own[kind].rules);
-  }
+  self->text -= level->text;
+  for (int kind = RGIGNORE; kind <= EXCLUDE; kind++)
+    globs_free(level->rules[kind]);
 }
 
 /* --- above the root --- */
@@ -288,10 +279,9 @@ struct ignore *ignore_new(int root, const char *path, const char *home, const ch
   self->root = self->path.length;
   self->levels = memory_allocate((self->base + WALK_DEPTH_MAX) * sizeof *self->levels);
   char *global = global_path(home, config);
-  struct source source = {.rules = NULL};
+  size_t bytes = 0;
   if (global != NULL)
-    read_source(self, &source, AT_FDCWD, global, 0);
-  self->global = source.rules;
+    self->global = read_rules(self, AT_FDCWD, global, 0, &bytes);
   if (real != NULL)
     push_above(self, real);
   free(global);
@@ -325,15 +315,16 @@ bool ignore_hides(struct ignore *self, const struct walk_entry *entry) {
     pop(self);
   if (self->count == depth)
     push(self, entry->parent, self->root + (size_t)(entry->name - entry->path));
-  const struct level *level = &self->levels[depth];
-  for (int kind = 0; kind < level->kinds; kind++)
-    for (const struct source *source = level->nearest[kind]; source != NULL;
-         source = source->above) {
+  for (int kind = 0; kind < KINDS; kind++) {
+    const size_t end = kind < GITIGNORE ? 0 : self->levels[depth].repository;
+    for (size_t i = depth + 1; i-- > end;) {
+      const struct level *level = &self->levels[i];
       enum globs_verdict verdict =
-          globs_classify(source->rules, self->path.bytes + source->start,
-                         self->path.length - source->start, entry->type == DT_DIR);
+          globs_classify(level->rules[kind], self->path.bytes + level->start,
+                         self->path.length - level->start, entry->type == DT_DIR);
       if (verdict != GLOBS_SILENT)
         return verdict == GLOBS_MATCH;
     }
+  }
   return entry->name[0] == '.';
 }
