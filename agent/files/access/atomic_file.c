@@ -106,17 +106,6 @@ static bool is_current(const struct file_request *self, const struct file_target
                                  AT_SYMLINK_NOFOLLOW);
 }
 
-static int copy(int to, int from) {
-  char bytes[65536];
-  ssize_t length;
-  for (off_t at = 0; (length = pread(from, bytes, sizeof bytes, at)) > 0; at += length)
-    if (write_all(to, bytes, (size_t)length) != 0)
-      return -1;
-  if (length < 0 && errno == EBADF)
-    errno = EACCES; /* it is open for writing only */
-  return length == 0 ? 0 : -1;
-}
-
 /* Whether the new content has to get the byte order mark of the old one, if that can be read. */
 static bool adds_mark(const struct file_request *self, int old) {
   char begin[UTF8_MARK_LENGTH];
@@ -124,14 +113,17 @@ static bool adds_mark(const struct file_request *self, int old) {
   return n > 0 && utf8_is_marked(begin, (size_t)n) && !utf8_is_marked(self->content, self->length);
 }
 
-static int fill(const struct file_request *self, int fd, int old) {
-  if (self->source >= 0)
-    return copy(fd, self->source);
-  /* Otherwise ext4 allocates the space during the rename, which then takes longer. */
-  (void)fallocate(fd, 0, 0, (off_t)self->length);
-  if (adds_mark(self, old) && write_all(fd, UTF8_MARK, UTF8_MARK_LENGTH) != 0)
-    return -1;
-  return write_all(fd, self->content, self->length);
+static int add_content(const struct file_request *self, int old, struct buffer *content) {
+  if (self->source >= 0) {
+    int result = regular_file_fill(self->source, 0, ATOMIC_FILE_UPLOAD_FILE_MAX, content);
+    if (result != 0 && errno == EBADF)
+      errno = EACCES; /* it is open for writing only */
+    return result;
+  }
+  if (adds_mark(self, old))
+    buffer_add(content, UTF8_MARK, UTF8_MARK_LENGTH);
+  buffer_add(content, self->content, self->length);
+  return 0;
 }
 
 static int commit(const struct file_request *self, struct staged_file *staged,
@@ -157,6 +149,18 @@ static int carry_over(const struct file_request *self, int fd, const struct file
   return result;
 }
 
+static int fill(const struct file_request *self, int fd, int old) {
+  struct buffer content = {0};
+  int result = add_content(self, old, &content);
+  if (result == 0) {
+    /* Otherwise ext4 allocates the space during the rename, which then takes longer. */
+    (void)fallocate(fd, 0, 0, (off_t)content.length);
+    result = write_all(fd, content.bytes, content.length);
+  }
+  buffer_release(&content);
+  return result;
+}
+
 static int replace(const struct file_request *self, struct staged_file *staged,
                    const struct file_target *target, const struct file_version *version) {
   if (fill(self, staged->fd, version->fd) != 0)
@@ -175,75 +179,49 @@ static int replace(const struct file_request *self, struct staged_file *staged,
   return result;
 }
 
-static int add_content(const struct file_request *self, int old, struct buffer *content) {
-  if (self->source >= 0)
-    return regular_file_fill(self->source, 0, ATOMIC_FILE_UPLOAD_FILE_MAX, content);
-  if (adds_mark(self, old))
-    buffer_add(content, UTF8_MARK, UTF8_MARK_LENGTH);
-  buffer_add(content, self->content, self->length);
-  return 0;
-}
-
-/* Returns 0, or -1 with errno; `*done` is the number of bytes written in any case. */
-static int write_at(int fd, const char *bytes, size_t length, off_t offset, size_t *done) {
+/* Writes a part and waits for its errors. Returns 0, or -1 with errno; `*done` is the number of
+   bytes written in any case. */
+static int write_part(int fd, const char *bytes, size_t length, off_t offset, size_t *done) {
   for (*done = 0; *done < length;) {
     ssize_t written = pwrite(fd, bytes + *done, length - *done, offset + (off_t)*done);
     if (written < 0 && errno != EINTR)
       return -1;
     *done += written > 0 ? (size_t)written : 0;
   }
-  return 0;
+  return write_all_flush(fd);
 }
 
-/* Writes the part beyond the old end. After an error the file has its old length again. */
-static int add_tail(int fd, const char *bytes, size_t length, off_t size, bool *is_torn) {
-  size_t done;
-  if (write_at(fd, bytes, length, size, &done) == 0 && write_all_flush(fd) == 0)
-    return 0;
-  int error = errno;
-  *is_torn = ftruncate(fd, size) != 0;
-  errno = error;
-  return -1;
-}
-
-/* Writes the first `head` bytes over the old ones and cuts off the rest of the old content. After
-   an error it restores only what was overwritten, because the rest may lie in a hole, for which
-   there may be no space either. */
-static int replace_head(int fd, const char *bytes, size_t length, size_t head, off_t size,
-                        bool *is_torn) {
-  struct buffer old = {0};
-  bool is_saved = head == 0 || (regular_file_fill(fd, 0, head, &old) == 0 && old.length == head);
-  size_t done, restored;
-  int result = -1;
-  if (write_at(fd, bytes, head, 0, &done) == 0 && write_all_flush(fd) == 0 &&
-      ((off_t)length >= size || ftruncate(fd, (off_t)length) == 0))
-    result = 0;
-  if (result != 0) {
-    int error = errno;
-    *is_torn = (done > 0 && !is_saved) || write_at(fd, old.bytes, done, 0, &restored) != 0 ||
-               write_all_flush(fd) != 0 || ftruncate(fd, size) != 0;
-    errno = error;
-  }
-  buffer_release(&old);
-  return result;
-}
-
-/* Replaces the content of an open file, the tail first, which needs the space. `fd` is open for
-   writing, and for reading if the file may be read. Returns 0, or -1 with errno: the old content is
-   then there, unless `*is_torn`. */
+/* Replaces the content of an open file: first the part behind the old end, which needs the space,
+   then the old part, which it saves before. `fd` is open for writing, and for reading if the file
+   may be read. Returns 0, or -1 with errno: the old content is then there, unless `*is_torn`. Only
+   what was overwritten is restored, because the rest may lie in a hole, for which there may be no
+   space either. */
 static int write_over(int fd, const char *bytes, size_t length, bool *is_torn) {
   struct stat file;
+  struct buffer old = {0};
+  size_t done = 0, ignored;
   *is_torn = false;
   if (fstat(fd, &file) != 0)
     return -1;
-  size_t head = (off_t)length < file.st_size ? length : (size_t)file.st_size;
-  if (length > head && add_tail(fd, bytes + head, length - head, file.st_size, is_torn) != 0)
-    return -1;
-  if (replace_head(fd, bytes, length, head, file.st_size, is_torn) != 0)
-    return -1;
-  if ((file.st_mode & (S_ISUID | S_ISGID)) != 0) /* which the kernel keeps with CAP_FSETID */
+  const off_t size = file.st_size;
+  const size_t head = (off_t)length < size ? length : (size_t)size;
+  bool is_saved = head == 0 || (regular_file_fill(fd, 0, head, &old) == 0 && old.length == head);
+  int result = length > head ? write_part(fd, bytes + head, length - head, size, &ignored) : 0;
+  if (result == 0)
+    result = write_part(fd, bytes, head, 0, &done);
+  if (result == 0 && (off_t)length < size)
+    result = ftruncate(fd, (off_t)length);
+  if (result != 0) {
+    int error = errno;
+    *is_torn = (done > 0 && (!is_saved || write_part(fd, old.bytes, done, 0, &ignored) != 0)) ||
+               ftruncate(fd, size) != 0;
+    errno = error;
+  } else if ((file.st_mode & (S_ISUID | S_ISGID)) != 0) {
+    /* The kernel keeps these bits with CAP_FSETID. */
     (void)fchmod(fd, file.st_mode & ~(mode_t)(S_IFMT | S_ISUID | S_ISGID));
-  return 0;
+  }
+  buffer_release(&old);
+  return result;
 }
 
 static int overwrite_open(const struct file_request *self, int fd, const struct file_target *target,
