@@ -80,8 +80,8 @@ struct run_fields {
   size_t home_at;          /* see struct exec_command */
 };
 
-/* Is kind_describe for a run: writes its words, quoted if necessary, or only the script of a
-   `sh -c`. Ends with "..." if it is truncated; `size` is at least 4. */
+/* Is kind_describe for a run: writes its words, quoted if necessary. Ends with "..." if it is
+   truncated; `size` is at least 4. */
 void run_kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
 /* Get and set the TRACEPARENT of a step, if it has the form of W3C Trace Context. Only a run that

@@ -113,43 +113,23 @@ static void add_word(struct buffer *out, const char *word, size_t most) {
   buffer_add_string(out, quoted && out->length <= most ? "'" : "");
 }
 
-/* Returns the script of `sh -c SCRIPT`, `bash -lc SCRIPT` or `bash -l -c SCRIPT`, or else NULL. */
-static const char *shell_script(const char *command, char *const *args) {
-  static const char *const shells[] = {"sh", "bash", "dash", "ash", "zsh", "ksh"};
-  const char *slash = strrchr(command, '/');
-  bool is_shell = false;
-  for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
-    is_shell |= strcmp(slash != NULL ? slash + 1 : command, shells[i]) == 0;
-  for (; is_shell && *args != NULL && (*args)[0] == '-'; args++)
-    if ((*args)[1] != '-' && (*args)[strlen(*args) - 1] == 'c')
-      return args[1];
-  return NULL;
-}
-
 void run_kind_describe(const struct step *step, struct masker *masker, char *out, size_t size) {
   char *const *args = ((const struct run_fields *)step->fields)->args;
   static const char ellipsis[] = "...";
   CHECK(size >= sizeof ellipsis);
   size_t most = size - sizeof ellipsis;
   struct buffer text = {0};
-  const char *script = shell_script(step->target, args);
-  if (script != NULL)
-    buffer_add(&text, script, strnlen(script, size));
-  else
-    add_word(&text, step->target, most);
-  for (; script == NULL && *args != NULL && text.length <= most; args++) {
+  add_word(&text, step->target, most);
+  for (; *args != NULL && text.length <= most; args++) {
     buffer_add_string(&text, " ");
     add_word(&text, *args, most);
   }
   bool is_cut = text.length > most;
-  if (text.length > 0 && masker != NULL) {
-    buffer_add(&text, "", 1);
-    mask_string(masker, text.bytes, is_cut);
-    text.length = strlen(text.bytes);
-  }
+  buffer_add(&text, "", 1);
+  mask_string(masker, text.bytes, is_cut);
+  text.length = strlen(text.bytes);
   size_t shown = text.length > most ? utf8_cut(text.bytes, most) : text.length;
-  (void)snprintf(out, size, "%.*s%s", (int)shown, shown > 0 ? text.bytes : "",
-                 is_cut ? ellipsis : "");
+  (void)snprintf(out, size, "%.*s%s", (int)shown, text.bytes, is_cut ? ellipsis : "");
   buffer_release(&text);
 }
 
