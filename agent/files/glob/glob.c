@@ -145,36 +145,26 @@ static void expand_braces(const char *text, size_t brace, struct buffer *to) {
   }
 }
 
-/* Expands the first braces of each text. Returns false if there were none. */
-static bool expand_round(const struct buffer *from, struct buffer *to) {
-  bool had_braces = false;
-  to->length = 0;
-  for (size_t at = 0, size; at < from->length && to->length <= GLOB_EXPANDED_MAX; at += size) {
-    const char *text = from->bytes + at;
-    size = strlen(text) + 1;
-    size_t brace = find_brace(text);
-    if (text[brace] == '\0') {
-      buffer_add(to, text, size);
-    } else {
-      had_braces = true;
-      expand_braces(text, brace, to);
-    }
-  }
-  return had_braces;
-}
-
-/* Expands all texts round by round. No round copies much more than the limit, and there are at most
-   as many rounds as braces, so that nested braces and thousands of empty ones take no longer. */
+/* Expands the last text first. All texts together never have much more than the limit, so that
+   nested braces and thousands of empty ones take no longer. */
 int glob_text_expand(const char *text, struct buffer *texts, struct error *error) {
-  struct buffer from = {0};
-  buffer_add(&from, text, strlen(text) + 1);
-  while (expand_round(&from, texts) && texts->length <= GLOB_EXPANDED_MAX) {
-    struct buffer swap = from;
-    from = *texts;
-    *texts = swap;
+  struct buffer rest = {0}; /* texts that may have braces */
+  buffer_add(&rest, text, strlen(text) + 1);
+  while (rest.length > 0 && rest.length + texts->length <= GLOB_EXPANDED_MAX) {
+    const char *before = memrchr(rest.bytes, '\0', rest.length - 1);
+    size_t start = before == NULL ? 0 : (size_t)(before + 1 - rest.bytes);
+    char *last = memory_copy(rest.bytes + start, rest.length - start - 1);
+    size_t brace = find_brace(last);
+    rest.length = start;
+    if (last[brace] == '\0')
+      buffer_add(texts, last, strlen(last) + 1);
+    else
+      expand_braces(last, brace, &rest);
+    free(last);
   }
-  buffer_release(&from);
-  if (texts->length <= GLOB_EXPANDED_MAX)
+  bool is_complete = rest.length == 0;
+  buffer_release(&rest);
+  if (is_complete)
     return 0;
   buffer_release(texts);
   return error_set(error, "glob: its braces expand to more than %zu bytes", GLOB_EXPANDED_MAX);

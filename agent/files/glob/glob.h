@@ -75,8 +75,8 @@ void globs_free(struct globs *self);
 /* The parts of globs_add, for the fuzzer. glob_text_unit returns the length of the unit at the
    start of a text that is not empty: an escape, a bracket expression, or one byte; 0 if its end is
    missing. glob_text_check checks a text like globs_add. glob_text_expand adds the globs that the
-   braces of a checked text expand to, outermost first, each with its NUL, to an empty buffer:
-   {a,b}{c,d} is ac, ad, bc, bd. It returns -1 with an error above GLOB_EXPANDED_MAX. */
+   braces of a checked text expand to, in any order and each with its NUL, to an empty buffer. It
+   returns -1 with an error above GLOB_EXPANDED_MAX. */
 size_t glob_text_unit(const char *text);
 int glob_text_check(const char *text, struct error *error);
 int glob_text_expand(const char *text, struct buffer *texts, struct error *error);
