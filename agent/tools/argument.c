@@ -245,6 +245,20 @@ static int check_known(const struct argument_table *self, const char *owner, con
   return 0;
 }
 
+/* Makes a checked value the field of a step. */
+static void translate(const struct argument *self, cJSON *value) {
+  if (self->type == ARGUMENT_CHOICE) {
+    value->valuedouble = (double)find_choice(self, value);
+    value->type = cJSON_Number;
+  } else if (self->type == ARGUMENT_INTEGER && value->valuedouble > INT32_MAX) {
+    value->valuedouble = INT32_MAX;
+  }
+  if (self->wire[0] == '\0')
+    return;
+  free(value->string);
+  value->string = memory_copy(self->wire, strlen(self->wire));
+}
+
 int argument_table_accept(const struct argument_table *self, const char *owner, const char *path,
                           const struct argument_limits *limits, cJSON *object,
                           struct error *error) {
@@ -260,36 +274,12 @@ int argument_table_accept(const struct argument_table *self, const char *owner, 
     (void)snprintf(name, sizeof name, "%s%s%s", path, path[0] != '\0' ? "." : "", row->name);
     if (value == NULL && row->required)
       return error_set(error, "%s: required", name);
-    if (value != NULL && accept_text(row, name, value, error) != 0)
+    if (value == NULL)
+      continue;
+    if (accept_text(row, name, value, error) != 0 ||
+        check_value(row, name, limits, value, error) != 0)
       return -1;
-    if (value != NULL && check_value(row, name, limits, value, error) != 0)
-      return -1;
+    translate(row, value);
   }
   return 0;
-}
-
-/* --- translation --- */
-
-static void translate(const struct argument *self, cJSON *value) {
-  if (self->type == ARGUMENT_CHOICE) {
-    value->valuedouble = (double)find_choice(self, value);
-    value->type = cJSON_Number;
-  } else if (self->type == ARGUMENT_INTEGER && value->valuedouble > INT32_MAX) {
-    value->valuedouble = INT32_MAX;
-  }
-  cJSON *first = self->type == ARGUMENT_OBJECTS ? value->child : NULL;
-  for (cJSON *object = first; object != NULL; object = object->next)
-    argument_table_translate(self->element, object);
-  if (self->wire[0] == '\0')
-    return;
-  free(value->string);
-  value->string = memory_copy(self->wire, strlen(self->wire));
-}
-
-void argument_table_translate(const struct argument_table *self, cJSON *arguments) {
-  for (size_t i = 0; i < self->count; i++) {
-    cJSON *value = argument_get(arguments, self->rows[i].name);
-    if (value != NULL)
-      translate(&self->rows[i], value);
-  }
 }

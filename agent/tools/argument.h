@@ -60,16 +60,13 @@ unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *
 void argument_table_schema(const struct argument_table *self, const struct argument_limits *limits,
                            struct buffer *out);
 
-/* Checks the arguments of `owner`, which may be NULL; the path of the outermost ones is "". Where a
-   number, a boolean or an array is expected, a text with its JSON ("30", "true", "[…]") becomes
-   that value, because models send both. Returns 0, or -1 with an error that names the argument and
-   what was expected, or all of them. */
+/* Checks the arguments of `owner`, which may be NULL, and translates them to fields of a step; the
+   path of the outermost ones is "". Where a number, a boolean or an array is expected, a text with
+   its JSON ("30", "true", "[…]") becomes that value, because models send both. An integer that is
+   too large for a field becomes the largest one. Returns 0, or -1 with an error that names the
+   argument and what was expected, or all of them. */
 int argument_table_accept(const struct argument_table *self, const char *owner, const char *path,
                           const struct argument_limits *limits, cJSON *arguments,
                           struct error *error);
-
-/* Translates checked arguments to fields of a step. An integer that is too large for a field
-   becomes the largest one. `arguments` may be NULL. */
-void argument_table_translate(const struct argument_table *self, cJSON *arguments);
 
 #endif

@@ -256,7 +256,6 @@ static int read_fields(const struct tool *tool, cJSON *arguments, struct step *s
   const struct step_table *table = &step->kind->table;
   const char *more = tool->fields != NULL ? tool->fields : "{}";
   cJSON *others = json_tree_parse(more, strlen(more), error);
-  argument_table_translate(&tool->arguments, arguments);
   int result = read_field(&env, argument_get(arguments, env.name), step, error);
   for (size_t i = 0; i < table->count && result == 0; i++) {
     const struct step_field *field = &table->fields[i];
