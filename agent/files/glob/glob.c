@@ -170,48 +170,64 @@ int glob_text_expand(const char *text, struct buffer *texts, struct error *error
   return error_set(error, "glob: its braces expand to more than %zu bytes", GLOB_EXPANDED_MAX);
 }
 
-/* --- a component --- */
+/* --- a path --- */
 
-/* Whether the unit at glob[*at] matches the byte; moves behind the unit. */
-static bool match_unit(const char *glob, size_t *at, char byte) {
-  const char *unit = glob + *at;
-  size_t length = glob_text_unit(unit);
-  *at += length;
+static bool is_slash(const char *text) {
+  return text[0] == '/' || (text[0] == '\\' && text[1] == '/');
+}
+
+static bool matches_byte(const char *unit, size_t length, char byte) {
+  if (byte == '/' || is_slash(unit))
+    return byte == '/' && is_slash(unit);
   if (unit[0] == '[')
     return is_in_brackets(unit, length, (unsigned char)byte);
   return unit[0] == '?' || unit[length - 1] == byte;
 }
 
-static bool matches_name(const char *glob, size_t glob_length, const char *name, size_t length) {
+/* A position of the glob and what the last star or "**" in front of it has matched so far. */
+struct wildcard {
+  size_t next;  /* behind the wildcard in the glob; NONE if there is no wildcard */
+  size_t taken; /* the end of what it has matched */
+};
+
+/* Matches a whole name or path, whose components are not empty. */
+static bool matches(const char *glob, size_t glob_length, const char *path, size_t length) {
   size_t at = 0, in = 0;
-  size_t star = NONE; /* behind the last star */
-  size_t taken = 0;   /* the end of what it has matched */
-  while (in < length) {
-    if (at < glob_length && glob[at] == '*') {
-      while (at < glob_length && glob[at] == '*')
-        at++;
-      if (at == glob_length)
-        return true;
-      star = at;
-      taken = in;
-    } else if (at < glob_length && match_unit(glob, &at, name[in])) {
-      in++;
-    } else if (star == NONE) {
-      return false;
+  struct wildcard star = {NONE, 0}, stars = {NONE, 0};
+  bool begins = true; /* a component */
+  while (at < glob_length || in < length) {
+    const char *unit = glob + at;
+    const size_t rest = glob_length - at;
+    const bool is_any = begins && rest >= 2 && memcmp(unit, "**", 2) == 0;
+    begins = false;
+    if (is_any && rest == 2)
+      return true; /* a component is left */
+    if (is_any && is_slash(unit + 2)) {
+      at += 2 + glob_text_unit(unit + 2);
+      stars = (struct wildcard){at, in};
+      star.next = NONE;
+      begins = true;
+    } else if (rest > 0 && unit[0] == '*') {
+      star = (struct wildcard){++at, in};
+    } else if (rest > 0 && in < length && matches_byte(unit, glob_text_unit(unit), path[in])) {
+      begins = path[in++] == '/';
+      at += glob_text_unit(unit);
+      star.next = begins ? NONE : star.next;
+    } else if (star.next != NONE && star.taken < length && path[star.taken] != '/') {
+      at = star.next;
+      in = ++star.taken;
     } else {
-      at = star;
-      in = ++taken;
+      const char *slash =
+          stars.next != NONE ? memchr(path + stars.taken, '/', length - stars.taken) : NULL;
+      if (slash == NULL)
+        return false;
+      at = stars.next;
+      in = stars.taken = (size_t)(slash - path) + 1;
+      star.next = NONE;
+      begins = true;
     }
   }
-  while (at < glob_length && glob[at] == '*')
-    at++;
-  return at == glob_length;
-}
-
-/* --- components --- */
-
-static bool is_slash(const char *text) {
-  return text[0] == '/' || (text[0] == '\\' && text[1] == '/');
+  return true;
 }
 
 static size_t component_length(const char *text, size_t length) {
@@ -219,43 +235,6 @@ static size_t component_length(const char *text, size_t length) {
   while (at < length && !is_slash(text + at))
     at += glob_text_unit(text + at);
   return at;
-}
-
-static size_t name_length(const char *path, size_t length) {
-  const char *slash = memchr(path, '/', length);
-  return slash == NULL ? length : (size_t)(slash - path);
-}
-
-/* Matches a whole path, whose components are not empty. */
-static bool matches_path(const char *glob, size_t glob_length, const char *path, size_t length) {
-  size_t at = 0, in = 0;
-  size_t stars = NONE; /* behind the last "**" */
-  size_t taken = 0;    /* the end of what it has matched */
-  for (;;) {
-    size_t component = component_length(glob + at, glob_length - at);
-    bool is_last = at + component == glob_length;
-    size_t next = is_last ? glob_length : at + component + glob_text_unit(glob + at + component);
-    if (component == 2 && memcmp(glob + at, "**", 2) == 0) {
-      if (is_last)
-        return true; /* a component is left, since each step below leaves one */
-      at = stars = next;
-      taken = in;
-      continue;
-    }
-    size_t name = name_length(path + in, length - in);
-    if (is_last == (in + name == length) && matches_name(glob + at, component, path + in, name)) {
-      if (is_last)
-        return true;
-      at = next;
-      in += name + 1;
-      continue;
-    }
-    taken += stars == NONE ? 0 : name_length(path + taken, length - taken) + 1;
-    if (stars == NONE || taken > length)
-      return false;
-    at = stars;
-    in = taken;
-  }
 }
 
 /* --- a list --- */
@@ -359,8 +338,8 @@ enum globs_verdict globs_classify(const struct globs *self, const char *path, si
     const struct rule *rule = &self->rules[*next];
     const char *glob = self->text.bytes + rule->glob;
     if ((is_directory || !rule->only_directories) &&
-        (rule->is_of_name ? matches_name(glob, rule->length, name, length - (size_t)(name - path))
-                          : matches_path(glob, rule->length, path, length)))
+        (rule->is_of_name ? matches(glob, rule->length, name, length - (size_t)(name - path))
+                          : matches(glob, rule->length, path, length)))
       return rule->shows ? GLOBS_EXCEPT : GLOBS_MATCH;
     *next = rule->before;
   }
@@ -383,7 +362,7 @@ static enum globs_reach reach_of_path(const char *glob, size_t glob_length, cons
     end = at + size;
     if (!is_any && left-- == 0)
       break;
-    if ((is_any || end < glob_length) && matches_path(glob, end, path, length))
+    if ((is_any || end < glob_length) && matches(glob, end, path, length))
       reach = is_any || strchr("*?[", glob[at]) != NULL ? GLOBS_BELOW : GLOBS_NAMED;
     end += end < glob_length ? glob_text_unit(glob + end) : 0;
   }
