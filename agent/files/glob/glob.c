@@ -239,35 +239,26 @@ static size_t component_length(const char *text, size_t length) {
 
 /* --- a list --- */
 
-/* Ignore files of some hundred lines are common, and each entry of a tree is matched against all of
-   them. So the rules are in buckets by the last byte that they match, linked from the last rule to
-   the first, and those that end with a wildcard are in another one. */
-#define BUCKETS 257
-#define ANY_BYTE 256
-#define NO_RULE UINT32_MAX
-
 struct rule {
-  uint32_t glob;   /* offset of its text, without braces */
-  uint32_t before; /* the previous rule of its bucket */
+  uint32_t glob; /* offset of its text, without braces */
   uint16_t length;
+  uint16_t last; /* the last byte of all paths that match, or ANY_BYTE */
   bool shows, only_directories, is_of_name;
 };
+
+#define ANY_BYTE 256
 
 struct globs {
   struct buffer text; /* of the globs */
   struct rule *rules;
   uint32_t count, capacity;
   size_t wasted; /* bytes of expanded braces that were too many for a glob */
-  uint32_t last[BUCKETS];
 };
 
 static_assert(GLOB_EXPANDED_MAX <= UINT16_MAX, "the type of a rule's length");
 
 struct globs *globs_new(void) {
-  struct globs *self = memory_allocate(sizeof *self);
-  *self = (struct globs){.count = 0};
-  memset(self->last, 0xFF, sizeof self->last);
-  return self;
+  return memory_zeros(sizeof(struct globs));
 }
 
 void globs_free(struct globs *self) {
@@ -293,13 +284,10 @@ static void add_rule(struct globs *self, struct rule rule, const char *glob, siz
     self->capacity = self->capacity * 2 + 16;
     self->rules = memory_resize(self->rules, self->capacity * sizeof *self->rules);
   }
-  /* If the last unit is plain, every matching path ends with the same byte. */
   bool is_plain = strchr("*?[", glob[last_unit(glob, length)]) == NULL;
-  uint32_t *last = &self->last[is_plain ? (unsigned char)glob[length - 1] : ANY_BYTE];
+  rule.last = is_plain ? (unsigned char)glob[length - 1] : ANY_BYTE;
   rule.glob = (uint32_t)self->text.length;
   rule.length = (uint16_t)length;
-  rule.before = *last;
-  *last = self->count;
   self->rules[self->count++] = rule;
   buffer_add(&self->text, glob, length + 1); /* with its NUL, or the "/" that was there */
 }
@@ -330,18 +318,15 @@ enum globs_verdict globs_classify(const struct globs *self, const char *path, si
     return GLOBS_SILENT;
   const char *slash = memrchr(path, '/', length);
   const char *name = slash != NULL ? slash + 1 : path;
-  uint32_t by_byte = self->last[(unsigned char)path[length - 1]];
-  uint32_t others = self->last[ANY_BYTE];
-  while (by_byte != NO_RULE || others != NO_RULE) {
-    bool is_other = by_byte == NO_RULE || (others != NO_RULE && others > by_byte);
-    uint32_t *next = is_other ? &others : &by_byte;
-    const struct rule *rule = &self->rules[*next];
+  for (size_t i = self->count; i-- > 0;) {
+    const struct rule *rule = &self->rules[i];
+    if (rule->last != ANY_BYTE && rule->last != (unsigned char)path[length - 1])
+      continue; /* most of the hundreds of rules of an ignore file */
     const char *glob = self->text.bytes + rule->glob;
     if ((is_directory || !rule->only_directories) &&
         (rule->is_of_name ? matches(glob, rule->length, name, length - (size_t)(name - path))
                           : matches(glob, rule->length, path, length)))
       return rule->shows ? GLOBS_EXCEPT : GLOBS_MATCH;
-    *next = rule->before;
   }
   return GLOBS_SILENT;
 }
