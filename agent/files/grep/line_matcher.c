@@ -36,21 +36,15 @@ static const uint32_t kind_options[] = {
     [BROKEN] = PCRE2_MATCH_INVALID_UTF | PCRE2_NO_DOTSTAR_ANCHOR,
 };
 
-struct code {
-  pcre2_code *code;
-  bool is_ready;   /* machine code was requested, */
-  bool is_machine; /* and it exists */
-};
-
 struct line_matcher {
   struct pattern pattern;
   uint32_t options;    /* of all codes */
   bool is_interpreted; /* machine code is not used */
-  struct code codes[KINDS];
+  pcre2_code *codes[KINDS];
   /* The same with a callout before each item, which checks the clock; compiled on first use.
      PCRE2's match limit counts backtracks from each start offset, but not the bytes that an item
      runs over, so it is no measure of time in a long text. */
-  struct code timed[KINDS];
+  pcre2_code *timed[KINDS];
   pcre2_match_data *found;
   pcre2_match_context *context;
   pcre2_jit_stack *stack;
@@ -103,17 +97,21 @@ static uint32_t workarounds(const struct pattern *pattern) {
   return found;
 }
 
-static pcre2_code *compile(const struct line_matcher *self, uint32_t more, bool lookbehind,
+/* Also compiles to machine code, unless that is not used or not possible. */
+static pcre2_code *compile(const struct line_matcher *self, enum line_kind kind, uint32_t more,
                            int *reason, size_t *offset) {
   pcre2_compile_context *context = pcre2_compile_context_create(NULL);
   if (context == NULL)
     memory_exhausted("a pattern");
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-  if (!lookbehind)
+  if (!self->is_interpreted)
     pcre2_set_max_varlookbehind(context, 0);
-  pcre2_code *made = pcre2_compile((PCRE2_SPTR)self->pattern.text.bytes, PCRE2_ZERO_TERMINATED,
-                                   more | self->options, reason, offset, context);
+  pcre2_code *made =
+      pcre2_compile((PCRE2_SPTR)self->pattern.text.bytes, PCRE2_ZERO_TERMINATED,
+                    self->options | kind_options[kind] | more, reason, offset, context);
   pcre2_compile_context_free(context);
+  if (made != NULL && !self->is_interpreted && kind != BROKEN)
+    (void)pcre2_jit_compile(made, PCRE2_JIT_COMPLETE);
   return made;
 }
 
@@ -122,21 +120,19 @@ static pcre2_code *compile(const struct line_matcher *self, uint32_t more, bool 
 static int compile_codes(struct line_matcher *self, struct error *error) {
   int reason;
   size_t offset;
-  for (int kind = 0; kind < KINDS; kind++) {
-    pcre2_code *code = compile(self, kind_options[kind], self->is_interpreted, &reason, &offset);
-    if (code == NULL && !self->is_interpreted) {
-      self->is_interpreted = true;
-      code = compile(self, kind_options[kind], true, &reason, &offset);
-    }
-    self->codes[kind].code = code;
-    if (code != NULL)
-      continue;
-    unsigned char message[160];
-    (void)pcre2_get_error_message(reason, message, sizeof message);
-    return error_set(error, "pattern: %s at offset %zu", (const char *)message,
-                     pattern_source_offset(&self->pattern, offset));
+  self->codes[UTF8] = compile(self, UTF8, 0, &reason, &offset);
+  if (self->codes[UTF8] == NULL) {
+    self->is_interpreted = true;
+    self->codes[UTF8] = compile(self, UTF8, 0, &reason, &offset);
   }
-  return 0;
+  if (self->codes[UTF8] != NULL)
+    self->codes[BROKEN] = compile(self, BROKEN, 0, &reason, &offset);
+  if (self->codes[BROKEN] != NULL)
+    return 0;
+  unsigned char message[160];
+  (void)pcre2_get_error_message(reason, message, sizeof message);
+  return error_set(error, "pattern: %s at offset %zu", (const char *)message,
+                   pattern_source_offset(&self->pattern, offset));
 }
 
 /* Returns processor time in milliseconds. */
@@ -157,8 +153,10 @@ struct line_matcher *line_matcher_new(const char *source, struct error *error) {
   struct line_matcher *self = memory_zeros(sizeof *self);
   self->found = pcre2_match_data_create(1, NULL);
   self->context = pcre2_match_context_create(NULL);
+  self->stack = pcre2_jit_stack_create(STACK_FIRST, LINE_MATCHER_STACK, NULL);
   if (self->found == NULL || self->context == NULL)
     memory_exhausted("a pattern");
+  pcre2_jit_stack_assign(self->context, NULL, self->stack);
   pcre2_set_callout(self->context, check_clock, self);
   pcre2_set_depth_limit(self->context, LINE_MATCHER_TRIES_MAX);
   pcre2_set_heap_limit(self->context, LINE_MATCHER_HEAP_KIB);
@@ -179,8 +177,8 @@ void line_matcher_free(struct line_matcher *self) {
   if (self == NULL)
     return;
   for (int kind = 0; kind < KINDS; kind++) {
-    pcre2_code_free(self->codes[kind].code);
-    pcre2_code_free(self->timed[kind].code);
+    pcre2_code_free(self->codes[kind]);
+    pcre2_code_free(self->timed[kind]);
   }
   pattern_release(&self->pattern);
   pcre2_match_data_free(self->found);
@@ -191,43 +189,23 @@ void line_matcher_free(struct line_matcher *self) {
 
 /* --- a line --- */
 
-/* Compiles to machine code on first use, because that takes longer than one match. If it fails, the
-   code is interpreted. */
-static void make_ready(struct line_matcher *self, struct code *code) {
-  code->is_ready = true;
-  code->is_machine = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
-  if (!code->is_machine || self->stack != NULL)
-    return;
-  self->stack = pcre2_jit_stack_create(STACK_FIRST, LINE_MATCHER_STACK, NULL);
-  if (self->stack != NULL)
-    pcre2_jit_stack_assign(self->context, NULL, self->stack);
-}
-
 /* Returns the code that checks the clock, or the other one if that is too long for PCRE2. */
-static struct code *timed_code(struct line_matcher *self, enum line_kind kind) {
-  struct code *timed = &self->timed[kind];
+static pcre2_code *timed_code(struct line_matcher *self, enum line_kind kind) {
   int reason;
   size_t offset;
-  if (timed->code == NULL && !timed->is_ready)
-    timed->code = compile(self, kind_options[kind] | PCRE2_AUTO_CALLOUT, true, &reason, &offset);
-  timed->is_ready |= timed->code == NULL;
-  return timed->code != NULL ? timed : &self->codes[kind];
+  if (self->timed[kind] == NULL)
+    self->timed[kind] = compile(self, kind, PCRE2_AUTO_CALLOUT, &reason, &offset);
+  return self->timed[kind] != NULL ? self->timed[kind] : self->codes[kind];
 }
 
 /* Returns what pcre2_match returns. */
-static int match_by(struct line_matcher *self, struct code *code, enum line_kind kind,
+static int match_by(struct line_matcher *self, const pcre2_code *code, enum line_kind kind,
                     const char *text, size_t length) {
-  if (!code->is_ready && !self->is_interpreted && kind != BROKEN)
-    make_ready(self, code);
-  PCRE2_SPTR target = (PCRE2_SPTR)text;
-  int result = PCRE2_ERROR_JIT_STACKLIMIT;
-  /* pcre2_jit_match ignores (*NOTEMPTY), but patterns with verbs are interpreted. */
-  if (code->is_machine)
-    result = pcre2_jit_match(code->code, target, length, 0, 0, self->found, self->context);
+  const uint32_t options = kind == BROKEN ? 0 : PCRE2_NO_UTF_CHECK;
+  int result = pcre2_match(code, (PCRE2_SPTR)text, length, 0, options, self->found, self->context);
   /* The interpreter has more memory to backtrack. */
   if (result == PCRE2_ERROR_JIT_STACKLIMIT)
-    result = pcre2_match(code->code, target, length, 0,
-                         PCRE2_NO_JIT | (kind == BROKEN ? 0 : PCRE2_NO_UTF_CHECK), self->found,
+    result = pcre2_match(code, (PCRE2_SPTR)text, length, 0, options | PCRE2_NO_JIT, self->found,
                          self->context);
   return result;
 }
@@ -240,7 +218,7 @@ static int match_line(struct line_matcher *self, struct matched_line *line, stru
   if (length <= SHORT) {
     self->end = INT64_MAX; /* for callouts of the expression itself */
     pcre2_set_match_limit(self->context, (uint32_t)(SHORT_TRIES / (length + 1) + 1));
-    result = match_by(self, &self->codes[kind], kind, text, length);
+    result = match_by(self, self->codes[kind], kind, text, length);
   }
   if (result < PCRE2_ERROR_NOMATCH) {
     self->end = now() + LINE_MATCHER_MILLISECONDS;
