@@ -88,17 +88,24 @@ static char plain_of(unsigned character) {
   return letter != ' ' ? letter : 0;
 }
 
-/* Folds the first character of a text that is not empty. Writes its bytes, at most four and no more
-   than it had, and sets `*folded` to their number. Returns the length of the character. */
-static size_t fold_next(const char *text, size_t length, char out[4], size_t *folded) {
-  const size_t taken = utf8_sequence(text, length);
-  const unsigned character = taken > 0 ? utf8_decode(text, taken) : 0;
-  const char plain = taken > 0 ? plain_of(character) : 0;
-  *folded = taken > 0 && is_removed(character) ? 0 : plain != 0 || taken == 0 ? 1 : taken;
-  out[0] = plain != 0 ? plain : text[0];
-  if (*folded > 1)
-    memcpy(out, text, *folded);
-  return taken > 0 ? taken : 1;
+/* Adds the folded text, as far as that takes up to `max` bytes. Returns the line where it ends. */
+static size_t add_folded(struct buffer *to, const struct buffer *text, size_t max) {
+  size_t line = 1;
+  for (size_t at = 0; at < text->length;) {
+    const char *bytes = text->bytes + at;
+    const size_t length = utf8_sequence(bytes, text->length - at);
+    const unsigned character = length > 0 ? utf8_decode(bytes, length) : 0;
+    const char plain = plain_of(character);
+    if (plain != 0)
+      buffer_add(to, &plain, 1);
+    else if (!is_removed(character))
+      buffer_add(to, bytes, length > 0 ? length : 1);
+    if (to->length > max)
+      break;
+    line += *bytes == '\n';
+    at += length > 0 ? length : 1;
+  }
+  return line;
 }
 
 /* --- checking --- */
@@ -118,37 +125,17 @@ static void name_lines(const struct editing *self, char *out, size_t size) {
   }
 }
 
-static void add_folded(struct buffer *to, const struct buffer *text) {
-  char folded[4];
-  for (size_t at = 0, length; at < text->length;) {
-    at += fold_next(text->bytes + at, text->length - at, folded, &length);
-    buffer_add(to, folded, length);
-  }
-}
-
-/* Returns the line of the byte at this offset of the folded text. */
-static size_t line_of_folded(const struct buffer *text, size_t offset) {
-  char folded[4];
-  size_t line = 1, passed = 0;
-  for (size_t at = 0, length; at < text->length; passed += length) {
-    const char byte = text->bytes[at];
-    at += fold_next(text->bytes + at, text->length - at, folded, &length);
-    if (passed + length > offset)
-      break;
-    line += byte == '\n';
-  }
-  return line;
-}
-
 /* Returns the first line of a text that looks like the old one, or 0. */
 static size_t find_alike(const struct editing *self) {
   struct buffer text = {0}, old = {0};
-  add_folded(&text, &self->text);
-  add_folded(&old, &self->old);
+  (void)add_folded(&text, &self->text, SIZE_MAX);
+  (void)add_folded(&old, &self->old, SIZE_MAX);
   const char *found = text.length > 0 && old.length > 0
                           ? memmem(text.bytes, text.length, old.bytes, old.length)
                           : NULL;
-  size_t line = found != NULL ? line_of_folded(&self->text, (size_t)(found - text.bytes)) : 0;
+  const size_t offset = found != NULL ? (size_t)(found - text.bytes) : 0;
+  text.length = 0;
+  const size_t line = found != NULL ? add_folded(&text, &self->text, offset) : 0;
   buffer_release(&text);
   buffer_release(&old);
   return line;
