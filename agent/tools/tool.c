@@ -148,12 +148,6 @@ static void answer_write(const struct tool_call *call, const struct execution_re
   (void)result;
 }
 
-static void answer_content(const struct tool_call *call, const struct execution_result *result,
-                           struct buffer *text) {
-  buffer_add(text, result->output.bytes, result->output.length);
-  (void)call;
-}
-
 static const struct tool tools[] = {
     {"execute_command", "Execute command",
      "Runs a command line in the shell of the sandbox, or with args a program directly. "
@@ -164,29 +158,25 @@ static const struct tool tools[] = {
      "Returns the text of a file of at most 1 MB, or with offset or limit lines of a file of any "
      "size, 100 KB at a time. A last line says with which offset to continue. Shows an image (PNG, "
      "JPEG, GIF, WebP) of at most 5 MB.",
-     READ_ONLY, &read_file_kind, .for_model = true, .arguments = ARGUMENT_TABLE(read_arguments),
+     READ_ONLY, &read_file_kind, .arguments = ARGUMENT_TABLE(read_arguments),
      .answer = answer_read},
     {"write_file", "Write file",
      "Creates a file, or replaces its whole content. To change a part, use edit_file.",
      CHANGES("true", "false"), &write_file_kind, .arguments = ARGUMENT_TABLE(write_arguments),
-     .for_model = true, .answer = answer_write},
+     .answer = answer_write},
     {"edit_file", "Edit file", "Replaces pieces of a text file. All edits are applied, or none.",
-     CHANGES("false", "false"), &edit_file_kind, .arguments = ARGUMENT_TABLE(edit_arguments),
-     .for_model = true, .answer = answer_content},
+     CHANGES("false", "false"), &edit_file_kind, .arguments = ARGUMENT_TABLE(edit_arguments)},
     {"list_directory", "List directory",
      "Lists a directory, hidden entries too: type, size in bytes, name.", READ_ONLY,
-     &list_files_kind, .arguments = ARGUMENT_TABLE(list_arguments), .for_model = true,
-     .answer = answer_content},
+     &list_files_kind, .arguments = ARGUMENT_TABLE(list_arguments)},
     {"grep", "Search files",
      "Searches text files for a regular expression. Leaves out hidden and ignored "
      "files, those of more than 1 MB, and directories like .git and node_modules.",
-     READ_ONLY, &grep_kind, .fields = GREP_FIELDS, .arguments = ARGUMENT_TABLE(grep_arguments),
-     .for_model = true, .answer = answer_content},
+     READ_ONLY, &grep_kind, .fields = GREP_FIELDS, .arguments = ARGUMENT_TABLE(grep_arguments)},
     {"directory_tree", "Directory tree",
      "Shows what is below a directory as a tree, at most 1000 entries. Leaves out "
      "directories like .git and node_modules.",
-     READ_ONLY, &directory_tree_kind, .arguments = ARGUMENT_TABLE(tree_arguments),
-     .for_model = true, .answer = answer_content},
+     READ_ONLY, &directory_tree_kind, .arguments = ARGUMENT_TABLE(tree_arguments)},
 };
 
 const struct tool *tool_at(size_t index) {
@@ -311,7 +301,7 @@ static int make_step(struct tool_call *self, cJSON *arguments, const struct tool
                              is_relative ? "/" : "", directory);
   step_init(&self->step, &tool->kind->wire, step_id, program, path, self->timeout);
   free(path);
-  self->step.for_model = tool->for_model;
+  self->step.for_model = !is_command;
   if (read_fields(tool, arguments, &self->step, error) != 0)
     return -1;
   if (is_command && path_is_home(directory))
@@ -394,7 +384,10 @@ bool tool_call_answer(const struct tool_call *self, const struct execution_resul
     return !execution_result_is_success(result);
   }
   if (execution_result_is_success(result)) {
-    self->tool->answer(self, result, text);
+    if (self->tool->answer != NULL)
+      self->tool->answer(self, result, text);
+    else
+      buffer_add(text, result->output.bytes, result->output.length);
     return false;
   }
   if (result->outcome == EXECUTION_TIMED_OUT) {

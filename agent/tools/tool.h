@@ -33,9 +33,8 @@ struct tool {
   const char *hints;       /* for clients, as members of a JSON object: "readOnlyHint":true,… */
   const struct kind *kind; /* of its steps */
   const char *fields;      /* of the steps that no argument sets, as a JSON object; or NULL */
-  bool for_model;          /* see struct step */
   struct argument_table arguments;
-  /* Adds the text of a successful call. NULL for commands. */
+  /* Adds the text of a successful call, if that is not its output. */
   void (*answer)(const struct tool_call *call, const struct execution_result *result,
                  struct buffer *text);
 };
