@@ -79,9 +79,12 @@ static int perform(struct file_request *self, int (*attempt)(struct file_request
   return fail_to_write(self);
 }
 
+/* Opens the file for reading, too, if that is allowed. */
 static int open_to_write(const struct file_target *target, int flags) {
-  return openat(target->directory, target->name,
-                flags | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
+  flags |= O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+  int fd = openat(target->directory, target->name, O_RDWR | flags, 0666);
+  return fd < 0 && errno == EACCES ? openat(target->directory, target->name, O_WRONLY | flags, 0666)
+                                   : fd;
 }
 
 /* Opens and locks the file if it exists. A file that may not be read may be writable, which is
@@ -93,7 +96,7 @@ static int open_version(const struct file_request *self, const struct file_targe
     return 0;
   version->fd = regular_file_open(target->directory, target->name, &ignored);
   if (version->fd < 0)
-    version->fd = open_to_write(target, O_WRONLY);
+    version->fd = open_to_write(target, 0);
   if (version->fd < 0)
     return errno == ENOENT ? AGAIN : fail_to_keep(self);
   return file_version_lock(version, target->directory, target->name, AT_SYMLINK_NOFOLLOW) ? 0
@@ -167,15 +170,13 @@ static int replace(const struct file_request *self, struct staged_file *staged,
     return fail_to_write(self);
   if (version->fd >= 0 && file_attributes_copy(staged->fd, version->fd) != 0)
     return fail_to_keep(self);
-  if (self->text == NULL)
-    return commit(self, staged, target, version);
-  int fd = fcntl(staged->fd, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0)
+  int fd = self->text != NULL ? fcntl(staged->fd, F_DUPFD_CLOEXEC, 0) : -1;
+  if (self->text != NULL && fd < 0)
     return fail_to_write(self);
   int result = commit(self, staged, target, version);
-  if (result == 0)
+  if (result == 0 && self->text != NULL)
     result = carry_over(self, fd, version);
-  close(fd);
+  descriptor_close(fd);
   return result;
 }
 
@@ -224,10 +225,13 @@ static int write_over(int fd, const char *bytes, size_t length, bool *is_torn) {
   return result;
 }
 
-static int overwrite_open(const struct file_request *self, int fd, const struct file_target *target,
-                          const struct file_version *version) {
+static int overwrite(const struct file_request *self, const struct file_target *target,
+                     const struct file_version *version) {
   bool is_torn = false;
   struct buffer content = {0};
+  int fd = open_to_write(target, 0);
+  if (fd < 0)
+    return errno == ENOENT ? AGAIN : fail_to_write(self);
   int result = add_content(self, version->fd, &content) == 0 ? 0 : fail_to_write(self);
   if (result == 0 && (!staged_file_has_name(fd, target->directory, target->name) ||
                       !is_current(self, target, version)))
@@ -239,17 +243,6 @@ static int overwrite_open(const struct file_request *self, int fd, const struct 
                                   "new content)",
                                   strerror(errno));
   buffer_release(&content);
-  return result;
-}
-
-static int overwrite(const struct file_request *self, const struct file_target *target,
-                     const struct file_version *version) {
-  int fd = open_to_write(target, O_RDWR);
-  if (fd < 0 && errno == EACCES)
-    fd = open_to_write(target, O_WRONLY);
-  if (fd < 0)
-    return errno == ENOENT ? AGAIN : fail_to_write(self);
-  int result = overwrite_open(self, fd, target, version);
   close(fd);
   return result;
 }
@@ -404,14 +397,10 @@ static ssize_t decode(const struct atomic_file_chunk *chunk, int fd) {
   return length == 0 ? total : -1;
 }
 
-/* Does not truncate, because this may be no regular file. Opens for reading, too, because a move to
-   another device reads the file. */
+/* Does not truncate, because this may be no regular file. A move to another device reads it. */
 static int open_file(const struct file_request *self, const struct file_target *target) {
-  static const int flags = O_CREAT | O_APPEND;
   struct stat file = {0};
-  int fd = open_to_write(target, O_RDWR | flags);
-  if (fd < 0 && errno == EACCES)
-    fd = open_to_write(target, O_WRONLY | flags);
+  int fd = open_to_write(target, O_CREAT | O_APPEND);
   if (fd < 0)
     return fail_to_write(self);
   if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
