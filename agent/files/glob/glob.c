@@ -78,17 +78,12 @@ static bool is_in_brackets(const char *text, size_t length, unsigned char byte) 
 
 /* --- the text --- */
 
-static int check_ranges(const char *glob, struct error *error) {
-  size_t unit;
-  for (size_t start = 0; glob[start] != '\0'; start += unit) {
-    unit = glob_text_unit(glob + start);
-    if (glob[start] != '[')
-      continue;
-    for (size_t at = ranges_begin(glob + start); at < unit - 1;) {
-      struct range range = next_range(glob + start, unit - 1, &at);
-      if (range.last < range.first)
-        return error_set(error, "glob: range out of order in %.*s", (int)unit, glob + start);
-    }
+/* Checks brackets of this length. */
+static int check_ranges(const char *brackets, size_t length, struct error *error) {
+  for (size_t at = ranges_begin(brackets); at < length - 1;) {
+    struct range range = next_range(brackets, length - 1, &at);
+    if (range.last < range.first)
+      return error_set(error, "glob: range out of order in %.*s", (int)length, brackets);
   }
   return 0;
 }
@@ -103,15 +98,15 @@ int glob_text_check(const char *text, struct error *error) {
       return error_set(error, "glob: no ] for the [ at offset %zu", at);
     if (unit == 0)
       return error_set(error, "glob: nothing after the \\ at offset %zu", at);
+    if (text[at] == '[' && check_ranges(text + at, unit, error) != 0)
+      return -1;
     if (text[at] == '}' && open-- == 0)
       return error_set(error, "glob: no { for the } at offset %zu", at);
     if (text[at] == '{' && open++ == 0)
       outermost = at;
     at += unit;
   }
-  if (open > 0)
-    return error_set(error, "glob: no } for the { at offset %zu", outermost);
-  return check_ranges(text, error);
+  return open > 0 ? error_set(error, "glob: no } for the { at offset %zu", outermost) : 0;
 }
 
 static size_t find_brace(const char *text) {
