@@ -47,12 +47,12 @@ static void warn_gaps(const struct grep *self, const struct search_result *resul
 static int report(const struct grep *self, const struct search_result *result,
                   struct output *output, struct error *error) {
   struct error skipped = {.text = ""}, unread = {.text = ""};
-  bool has_skipped = result->skipped > 0;
+  bool has_skipped = result->skipped.count > 0;
   bool has_unread = result->unread_directories + result->unread_files > 0;
   if (has_skipped)
     (void)error_set(&skipped,
                     "passed over %zu lines that are too long for the pattern, the first in %s",
-                    result->skipped, result->first);
+                    result->skipped.count, result->skipped.first.text);
   if (has_unread)
     (void)error_set(&unread, "%zu %s and %zu %s could not be read, the first: %s",
                     result->unread_directories, DIRECTORIES(result->unread_directories),
@@ -72,9 +72,9 @@ static int report(const struct grep *self, const struct search_result *result,
               result->hidden_files, FILES(result->hidden_files));
   if (result->matches == 0 && !result->is_cut)
     warn_gaps(self, result, output);
-  if (result->unused_ignores > 0)
+  if (result->unused_ignores.count > 0)
     kind_warn(output, "grep ", "could not use %zu ignore files, the first: %s",
-              result->unused_ignores, result->first_unused.text);
+              result->unused_ignores.count, result->unused_ignores.first.text);
   return 0;
 }
 

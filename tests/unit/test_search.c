@@ -69,7 +69,7 @@ static const char *found(const struct tree *tree, struct search search) {
   if (answer.result != 0)
     fail_msg("%s", answer.error.text);
   assert_false(answer.found.is_cut);
-  assert_int_equal(answer.found.skipped, 0);
+  assert_int_equal(answer.found.skipped.count, 0);
   return answer.text;
 }
 
@@ -394,8 +394,8 @@ TREE_TEST(long_expensive_lines_are_skipped) {
     assert_int_equal(answer.result, 0);
     assert_string_equal(answer.text, texts[output]);
     /* In this mode the first matching line of a file is sufficient. */
-    assert_int_equal(answer.found.skipped, output == SEARCH_FILES ? 0 : 3);
-    assert_string_equal(answer.found.first, output == SEARCH_FILES ? "" : "d/a:2");
+    assert_int_equal(answer.found.skipped.count, output == SEARCH_FILES ? 0 : 3);
+    assert_string_equal(answer.found.skipped.first.text, output == SEARCH_FILES ? "" : "d/a:2");
   }
 }
 
@@ -407,8 +407,8 @@ TREE_TEST(too_many_skipped_lines_are_an_error) {
     if (i == SEARCH_SKIPPED_MAX) {
       struct answer answer = ask(tree, search);
       assert_int_equal(answer.result, 0);
-      assert_int_equal(answer.found.skipped, SEARCH_SKIPPED_MAX);
-      assert_string_equal(answer.found.first, "f00:2");
+      assert_int_equal(answer.found.skipped.count, SEARCH_SKIPPED_MAX);
+      assert_string_equal(answer.found.skipped.first.text, "f00:2");
     }
     (void)snprintf(name, sizeof name, "f%02d", i);
     write_long_lines(tree, name, 1, SEARCH_FILE_MAX - 100);

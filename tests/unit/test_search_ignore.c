@@ -81,19 +81,19 @@ TREE_TEST(an_ignore_file_that_cannot_be_used_hides_nothing_and_is_counted) {
   tree_write(tree, "w/d/.ignore", text, 0600);
   free(text);
   EXPECT_VISIBLE(tree, "a d/a ", .path = NULL);
-  assert_int_equal(last.unused_ignores, 1);
-  assert_string_equal(last.first_unused.text, tree_path(tree, "w/d/.ignore"));
+  assert_int_equal(last.unused_ignores.count, 1);
+  assert_string_equal(last.unused_ignores.first.text, tree_path(tree, "w/d/.ignore"));
   assert_int_equal(rename(tree_path(tree, "w/d/.ignore"), tree_path(tree, "w/large")), 0);
   tree_make(tree, "w/.git/ w/.git/info/");
   assert_int_equal(rename(tree_path(tree, "w/large"), tree_path(tree, "w/.git/info/exclude")), 0);
   EXPECT_VISIBLE(tree, "a d/a ", .path = NULL);
-  assert_int_equal(last.unused_ignores, 1);
-  assert_string_equal(last.first_unused.text, tree_path(tree, "w/.git/info/exclude"));
+  assert_int_equal(last.unused_ignores.count, 1);
+  assert_string_equal(last.unused_ignores.first.text, tree_path(tree, "w/.git/info/exclude"));
 }
 
 static int search_as_nobody(void *context, struct error *error) {
   (void)names(context, (struct search){.respects_ignores = true});
-  return last.unused_ignores > 0 ? error_set(error, "%s", last.first_unused.text) : 0;
+  return last.unused_ignores.count > 0 ? error_set(error, "%s", last.unused_ignores.first.text) : 0;
 }
 
 /* Like a HOME of another user. */

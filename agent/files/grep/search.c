@@ -171,17 +171,15 @@ static size_t number_at(const struct searched_file *file, const struct matched_l
 
 static int next_line(struct file_search *self, const struct searched_file *file, size_t from,
                      struct matched_line *line, struct error *error) {
-  struct search_result *result = &self->result;
-  const size_t max = sizeof result->first - 16; /* leaves space for the number */
+  struct search_gap *skipped = &self->result.skipped;
   for (;; from = line->next) {
     int found = line_matcher_next(self->pattern, from, line, error);
     if (found >= 0 || line->end - line->start <= SEARCH_LINE_MAX ||
-        result->skipped == SEARCH_SKIPPED_MAX)
+        skipped->count == SEARCH_SKIPPED_MAX)
       return found;
-    if (result->skipped++ == 0)
-      (void)snprintf(result->first, sizeof result->first, "%.*s:%zu",
-                     (int)(file->path_length < max ? file->path_length : max), file->path,
-                     number_at(file, line));
+    if (skipped->count++ == 0)
+      (void)error_set(&skipped->first, "%.*s:%zu", (int)file->path_length, file->path,
+                      number_at(file, line));
   }
 }
 
@@ -387,8 +385,8 @@ static int search_directory(struct file_search *self, const char *path, struct e
       buffer_add(&prefixed, "/", 1);
   }
   int result = search_below(self, walk, &prefixed, error);
-  self->result.unused_ignores =
-      search_scope_unused_ignores(self->scope, &self->result.first_unused);
+  struct search_gap *unused = &self->result.unused_ignores;
+  unused->count = search_scope_unused_ignores(self->scope, &unused->first);
   buffer_release(&prefixed);
   walk_free(walk);
   return result;

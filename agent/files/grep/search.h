@@ -49,26 +49,24 @@ struct search {
   bool as_lines; /* instead of JSON */
 };
 
-/* Files or directories that were not searched. */
+/* Something that was not searched. */
 struct search_gap {
   size_t count;
-  struct error first; /* the path of the first one, as in the answer */
+  struct error first; /* the path of the first one, as in the answer unless it is a full path */
 };
 
 struct search_result {
   size_t matches; /* in the answer, counted like the head limit */
   bool is_cut;
-  size_t skipped; /* lines */
-  char first[96]; /* the first skipped line, as `path:number`; a long path is truncated */
+  struct search_gap skipped; /* lines; the first one as `path:number` */
   size_t unread_directories, unread_files;
   struct error first_unread; /* the full path of the first one */
   size_t hidden_directories, hidden_files;
-  size_t files;               /* that the glob chooses and nothing hides */
-  struct search_gap excluded; /* directories below which the glob may match */
-  struct search_gap large;    /* files of more than SEARCH_FILE_MAX bytes */
-  struct search_gap binary;   /* files; complete only if nothing was found */
-  size_t unused_ignores;      /* ignore files that could not be used */
-  struct error first_unused;  /* the full path of the first one */
+  size_t files;                     /* that the glob chooses and nothing hides */
+  struct search_gap excluded;       /* directories below which the glob may match */
+  struct search_gap large;          /* files of more than SEARCH_FILE_MAX bytes */
+  struct search_gap binary;         /* files; complete only if nothing was found */
+  struct search_gap unused_ignores; /* ignore files that could not be used; a full path */
 };
 
 /* Adds to the content. Returns -1 for a pattern or a glob that does not compile, for a root that
