@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 
 #include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
@@ -33,6 +35,9 @@ struct level {
   size_t start;               /* the offset, in a full path, of the part below the directory */
   size_t repository;          /* the level of the repository that it is in, or NOWHERE */
 };
+
+/* Those above the root, whose path has fewer bytes than PATH_MAX, and those of the walk. */
+#define DEPTH_MAX (PATH_MAX / 2 + WALK_DEPTH_MAX)
 
 struct ignore {
   struct globs *global;
@@ -123,61 +128,52 @@ static int open_git_directory(int directory, bool *is_repository) {
   return S_ISREG(file.st_mode) ? open_named(directory) : openat(directory, ".git", looking);
 }
 
-static char *joined(const char *directory, const char *path) {
-  return memory_format("%s/%s", directory, path);
-}
-
-/* Removes the spaces at both ends. */
-static char *trimmed(char *text) {
-  static const char spaces[] = " \t\r";
-  text += strspn(text, spaces);
-  size_t length = strlen(text);
-  while (length > 0 && strchr(spaces, text[length - 1]) != NULL)
-    length--;
-  text[length] = '\0';
-  return text;
-}
-
-/* Returns the value of a line `excludesFile = value`, to be freed, or NULL for another line. Writes
-   to `line`. */
-static char *excludes_value(char *line, const char *home) {
-  char *key = trimmed(strsep(&line, "="));
-  if (line == NULL || strcasecmp(key, "excludesfile") != 0)
-    return NULL;
-  char *value = trimmed(line);
-  size_t length = strlen(value);
-  if (length > 1 && value[0] == '"' && value[length - 1] == '"') {
-    value[length - 1] = '\0';
-    value++;
-  }
-  if (strncmp(value, "~/", 2) == 0)
-    return home != NULL ? joined(home, value + 2) : NULL;
-  return value[0] == '/' ? joined("", value + 1) : NULL;
-}
+/* A line `excludesFile = value` of a git configuration: whether the value begins with "~", and the
+   path behind that. */
+static const char excludes_file[] =
+    "(*LF)(?im)^[ \\t]*excludesfile[ \\t]*=[ \\t]*(\"?)(~?)(/.*?)\\1[ \\t\\r]*$";
 
 /* Returns the excludesFile of a git configuration, whose path it frees. */
 static char *excludes_of(char *path, const char *home) {
-  char *value = NULL, *text = text_of(AT_FDCWD, path, CONFIG_MAX), *rest = text;
-  for (char *line; value == NULL && (line = strsep(&rest, "\n")) != NULL;)
-    value = excludes_value(line, home);
+  int reason;
+  size_t offset;
+  char *value = NULL, *text = text_of(AT_FDCWD, path, CONFIG_MAX);
+  pcre2_code *code =
+      pcre2_compile((PCRE2_SPTR)excludes_file, PCRE2_ZERO_TERMINATED, 0, &reason, &offset, NULL);
+  pcre2_match_data *found = pcre2_match_data_create(4, NULL);
+  if (code == NULL || found == NULL)
+    memory_exhausted("a pattern");
+  if (text != NULL && pcre2_match(code, (PCRE2_SPTR)text, strlen(text), 0, 0, found, NULL) > 0) {
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(found);
+    bool is_in_home = ends[4] < ends[5];
+    if (!is_in_home || home != NULL)
+      value =
+          memory_format("%s%.*s", is_in_home ? home : "", (int)(ends[7] - ends[6]), text + ends[6]);
+  }
+  pcre2_match_data_free(found);
+  pcre2_code_free(code);
   free(text);
   free(path);
   return value;
 }
 
+static char *joined(const char *directory, const char *path) {
+  return memory_format("%s/%s", directory, path);
+}
+
 /* Returns the path of git's global ignore file, which may not exist, to be freed, or NULL. */
 static char *global_path(const char *home, const char *config) {
   home = home != NULL && home[0] == '/' ? home : NULL;
-  char *directory = NULL;
-  if (config != NULL && config[0] == '/')
-    directory = memory_copy(config, strlen(config));
-  else if (home != NULL)
-    directory = joined(home, ".config");
+  char *directory = home != NULL ? joined(home, ".config/git") : NULL;
+  if (config != NULL && config[0] == '/') {
+    free(directory);
+    directory = joined(config, "git");
+  }
   char *path = home != NULL ? excludes_of(joined(home, ".gitconfig"), home) : NULL;
   if (path == NULL && directory != NULL)
-    path = excludes_of(joined(directory, "git/config"), home);
+    path = excludes_of(joined(directory, "config"), home);
   if (path == NULL && directory != NULL)
-    path = joined(directory, "git/ignore");
+    path = joined(directory, "ignore");
   free(directory);
   return path;
 }
@@ -241,17 +237,11 @@ static char *real_path(int directory, const char *path) {
   return realpath(path, NULL); /* /proc is not mounted */
 }
 
-static size_t count_components(const char *path) {
-  size_t count = 0;
-  for (; *path != '\0'; path++)
-    count += *path == '/' && path[1] != '\0';
-  return count;
-}
-
-/* Pushes "/" and the directories between it and the root, whose path is `path`. */
+/* Pushes "/" and the directories between it and the root, whose path is `path`, unless one can no
+   longer be entered. */
 static void push_above(struct ignore *self, char *path) {
   int directory = open("/", looking);
-  for (char *name = path + 1; directory >= 0 && self->count < self->base;) {
+  for (char *name = path + 1; directory >= 0 && *name != '\0';) {
     push(self, directory, (size_t)(name - path));
     size_t length = strcspn(name, "/");
     char after = name[length];
@@ -263,21 +253,17 @@ static void push_above(struct ignore *self, char *path) {
     directory = below;
   }
   descriptor_close(directory);
-  self->base = self->count; /* fewer if one can no longer be entered */
+  self->base = self->count;
 }
 
 struct ignore *ignore_new(int root, const char *path, const char *home, const char *config) {
-  struct ignore *self = memory_allocate(sizeof *self);
-  *self = (struct ignore){.count = 0};
+  struct ignore *self = memory_zeros(sizeof *self);
   char *real = real_path(root, path);
-  if (real != NULL) {
-    self->base = count_components(real);
-    buffer_add_string(&self->path, real);
-  }
-  if (self->path.length == 0 || self->path.bytes[self->path.length - 1] != '/')
+  buffer_add_string(&self->path, real != NULL ? real : "/");
+  if (self->path.bytes[self->path.length - 1] != '/')
     buffer_add(&self->path, "/", 1);
   self->root = self->path.length;
-  self->levels = memory_allocate((self->base + WALK_DEPTH_MAX) * sizeof *self->levels);
+  self->levels = memory_allocate(DEPTH_MAX * sizeof *self->levels);
   char *global = global_path(home, config);
   size_t bytes = 0;
   if (global != NULL)
