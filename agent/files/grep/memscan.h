@@ -8,14 +8,19 @@
    which is below MEMSCAN_LITERAL_MAX. Pure. */
 #define MEMSCAN_SLACK 64
 
-/* A literal, two bytes of which are compared first. A byte of the text matches if, or-ed with the
-   fold (0x20 for a letter in either case, else 0), it equals the byte of the literal. */
+/* A vector type of gcc and clang: one instruction each on amd64 and arm64, correct everywhere. */
+typedef unsigned char memscan_block __attribute__((vector_size(16)));
+
+/* A byte of the text matches if, or-ed with the fold (0x20 for a letter in either case, else 0), it
+   equals the byte of the literal. */
 #define MEMSCAN_LITERAL_MAX 32
 #define MEMSCAN_LITERALS_MAX 16
 struct byte_literal {
   unsigned char bytes[MEMSCAN_LITERAL_MAX], folds[MEMSCAN_LITERAL_MAX];
-  size_t length;        /* at least 2 */
-  size_t first, second; /* indexes of the bytes that are compared first */
+  size_t length; /* at least 2 */
+  /* Two bytes that are compared first: their indexes, and blocks of them. */
+  size_t first, second;
+  memscan_block first_byte, first_fold, second_byte, second_fold;
 };
 
 struct literals {
