@@ -5,10 +5,9 @@
 #include "agent/kinds/kind.h"
 
 struct grep {
+  struct search search; /* without what `work` sets */
   char *pattern, *glob;
-  unsigned head_limit, context_before, context_after;
-  bool prefix_paths, search_hidden;
-  unsigned output; /* enum search_output */
+  bool search_hidden;
 };
 
 /* The forms of "directory" and "file" for a number. */
@@ -25,7 +24,7 @@ static void warn_gap(struct output *output, const struct search_gap *gap, const 
 }
 
 /* Says what was not searched, because an empty answer must not look like a proof of absence. */
-static void warn_gaps(const struct grep *self, const struct search_result *result,
+static void warn_gaps(const struct search *self, const struct search_result *result,
                       struct output *output) {
   if (self->glob != NULL && result->files == 0)
     kind_warn(output, "grep ",
@@ -44,7 +43,7 @@ static void warn_gaps(const struct grep *self, const struct search_result *resul
 
 /* Adds the warnings. Fails if nothing was found and part of what was asked for could not be
    searched. */
-static int report(const struct grep *self, const struct search_result *result,
+static int report(const struct search *self, const struct search_result *result,
                   struct output *output, struct error *error) {
   struct error skipped = {.text = ""}, unread = {.text = ""};
   bool has_skipped = result->skipped.count > 0;
@@ -81,19 +80,15 @@ static int report(const struct grep *self, const struct search_result *result,
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct grep *self = step->fields;
   char *repository = kind_repository(step);
-  struct search search = {.path = step->target,
-                          .pattern = self->pattern,
-                          .glob = self->glob,
-                          .repository = repository,
-                          .respects_ignores = !self->search_hidden,
-                          .home = getenv("HOME"),
-                          .config = getenv("XDG_CONFIG_HOME"),
-                          .head_limit = self->head_limit,
-                          .context_before = self->context_before,
-                          .context_after = self->context_after,
-                          .prefix_paths = self->prefix_paths,
-                          .output = (enum search_output)self->output,
-                          .as_lines = output->for_model};
+  struct search search = self->search;
+  search.path = step->target;
+  search.pattern = self->pattern;
+  search.glob = self->glob;
+  search.repository = repository;
+  search.respects_ignores = !self->search_hidden;
+  search.home = getenv("HOME");
+  search.config = getenv("XDG_CONFIG_HOME");
+  search.as_lines = output->for_model;
   struct search_result result;
   int found = search_run(&search, &output->content, &result, error);
   free(repository);
@@ -101,7 +96,7 @@ static int work(const struct step *step, struct output *output, struct error *er
     return -1;
   if (output->for_model && output->content.length == 0)
     buffer_add_string(&output->content, "(no matches)");
-  return report(self, &result, output, error);
+  return report(&search, &result, output, error);
 }
 
 static const struct step_choice outputs[] = {[SEARCH_CONTENT] = {"content", 0},
@@ -112,12 +107,12 @@ static const struct step_choice outputs[] = {[SEARCH_CONTENT] = {"content", 0},
 static const struct step_field fields[] = {
     STEP_FIELD("pattern", text, struct grep, pattern, .required = true, .minimum = 1),
     STEP_FIELD("glob", text, struct grep, glob),
-    STEP_FIELD("headLimit", count, struct grep, head_limit, .fallback = 1000),
-    STEP_FIELD("contextBefore", count, struct grep, context_before),
-    STEP_FIELD("contextAfter", count, struct grep, context_after),
-    STEP_FIELD("prefixPaths", flag, struct grep, prefix_paths),
+    STEP_FIELD("headLimit", count, struct grep, search.head_limit, .fallback = 1000),
+    STEP_FIELD("contextBefore", count, struct grep, search.context_before),
+    STEP_FIELD("contextAfter", count, struct grep, search.context_after),
+    STEP_FIELD("prefixPaths", flag, struct grep, search.prefix_paths),
     STEP_FIELD("searchHidden", flag, struct grep, search_hidden, .fallback = true),
-    STEP_FIELD("outputMode", choice, struct grep, output, .choices = outputs)};
+    STEP_FIELD("outputMode", choice, struct grep, search.output, .choices = outputs)};
 
 const struct kind grep_kind = {KIND_WIRE("grep", 5, "path", struct grep), .work = work,
                                .has_content = true, .read_only = true};

@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <sys/prctl.h>
 #include <uchar.h>
 
@@ -83,7 +84,7 @@ struct absolute {
   struct error error;
 };
 
-static struct absolute ask_path(const char *path, const char *pattern, size_t head_limit) {
+static struct absolute ask_path(const char *path, const char *pattern, unsigned head_limit) {
   struct absolute answer = {0};
   const struct search search = {.path = path, .pattern = pattern, .head_limit = head_limit};
   answer.result = search_run(&search, &answer.content, &answer.found, &answer.error);
@@ -151,7 +152,7 @@ TREE_TEST(context_lines_appear_once_and_in_order) {
   tree_write(tree, "a", "M1\n2\n3\n4\nM5\nM6\n7\n8\n9\nM10\n", 0600);
   tree_write(tree, "b", "1\r\nM2\r\n3", 0600);
   static const struct {
-    size_t before, after;
+    unsigned before, after;
     const char *text;
   } rows[] = {
       {0, 0, "a:1:M1 a:5:M5 a:6:M6 a:10:M10 b:2:M2 "},
@@ -161,7 +162,7 @@ TREE_TEST(context_lines_appear_once_and_in_order) {
       {2, 2,
        "a:1:M1 a-2-2 a-3-3 a-4-4 a:5:M5 a:6:M6 a-7-7 a-8-8 a-9-9 a:10:M10 b-1-1 b:2:M2 b-3-3 "},
       {99, 0, "a:1:M1 a-2-2 a-3-3 a-4-4 a:5:M5 a:6:M6 a-7-7 a-8-8 a-9-9 a:10:M10 b-1-1 b:2:M2 "},
-      {SIZE_MAX, SIZE_MAX,
+      {UINT_MAX, UINT_MAX,
        "a:1:M1 a-2-2 a-3-3 a-4-4 a:5:M5 a:6:M6 a-7-7 a-8-8 a-9-9 a:10:M10 b-1-1 b:2:M2 b-3-3 "},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -179,7 +180,7 @@ TREE_TEST(the_head_limit_counts_matches) {
   static const struct {
     enum search_output output;
     bool is_cut;
-    size_t limit, context;
+    unsigned limit, context;
     const char *text;
     size_t matches;
   } rows[] = {
@@ -211,7 +212,7 @@ TREE_TEST(the_answer_has_a_size_limit) {
   static char text[900000];
   memset(text, '\n', sizeof text);
   write_bytes(tree, "a", text, sizeof text);
-  struct absolute answer = ask_path(tree_path(tree, "a"), "", SIZE_MAX);
+  struct absolute answer = ask_path(tree_path(tree, "a"), "", UINT_MAX);
   assert_int_equal(answer.result, 0);
   assert_true(answer.found.is_cut);
   const struct buffer *content = &answer.content;

@@ -42,11 +42,11 @@ struct search {
   const char *repository; /* a full path; NULL if it is not known */
   bool respects_ignores;
   const char *home, *config; /* HOME and XDG_CONFIG_HOME, for git's global ignore file; or NULL */
-  size_t head_limit;
-  size_t context_before, context_after; /* lines, for SEARCH_CONTENT */
+  unsigned head_limit;
+  unsigned context_before, context_after; /* lines, for SEARCH_CONTENT */
   bool prefix_paths;
-  enum search_output output;
-  bool as_lines; /* instead of JSON */
+  unsigned output; /* enum search_output */
+  bool as_lines;   /* instead of JSON */
 };
 
 /* Something that was not searched. */
