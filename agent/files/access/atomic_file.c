@@ -118,9 +118,13 @@ static bool adds_mark(const struct file_request *self, int old) {
 
 static int add_content(const struct file_request *self, int old, struct buffer *content) {
   if (self->source >= 0) {
-    int result = regular_file_fill(self->source, 0, ATOMIC_FILE_UPLOAD_FILE_MAX, content);
+    int result = regular_file_fill(self->source, 0, ATOMIC_FILE_UPLOAD_FILE_MAX + 1, content);
     if (result != 0 && errno == EBADF)
       errno = EACCES; /* it is open for writing only */
+    if (result == 0 && content->length > ATOMIC_FILE_UPLOAD_FILE_MAX) {
+      errno = EFBIG; /* another process has appended to it */
+      result = -1;
+    }
     return result;
   }
   if (adds_mark(self, old))
