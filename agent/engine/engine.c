@@ -192,13 +192,9 @@ void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t
 void engine_reap(struct engine *self) {
   bool has_died;
   if (supervisors_reap(self->supervisors, &has_died))
-    loop_timer_start(self->reap_again, 0);
+    (void)kill(getpid(), SIGCHLD); /* for the rest, in another turn of the loop */
   if (has_died)
     start_spare_timer(self, SPARE_PAUSE_MS);
-}
-
-LOOP_CALLBACK(on_reap_again, struct engine *self) {
-  engine_reap(self);
 }
 
 bool engine_find_processes(struct engine *self) {
@@ -301,7 +297,6 @@ struct engine *engine_new(const struct engine_options *options) {
   self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);
   self->spare = loop_timer_new(options->base, on_spare, self);
   self->dead_agents = loop_timer_new(options->base, on_dead_agents, self);
-  self->reap_again = loop_timer_new(options->base, on_reap_again, self);
   shutdown_init(self);
   return self;
 }
@@ -315,7 +310,6 @@ void engine_free(struct engine *self) {
   event_free(self->idle_limit);
   event_free(self->spare);
   event_free(self->dead_agents);
-  event_free(self->reap_again);
   event_free(self->shutdown.limit);
   supervisors_free(self->supervisors);
   if (self->memory_guard != NULL)

@@ -42,7 +42,6 @@ struct engine {
   char tag[64];
   struct event *dead_agents;      /* looks again: see engine_await_dead_agents */
   int64_t dead_agents_give_up_ms; /* monotonic */
-  struct event *reap_again;       /* pending if more children may have ended than one turn reaps */
   struct event *idle_limit;       /* pending unless a command executes */
   bool has_asked_idle;            /* idle() was called and not answered */
   struct shutdown shutdown;
