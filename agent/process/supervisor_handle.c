@@ -84,82 +84,73 @@ static void set_title(const struct supervisor_options *options, pid_t agent) {
 }
 
 /* The environment is on the stack, because the child has touched a page of it anyway. */
-_Noreturn static void be_supervisor(const struct supervisor_options *options, pid_t agent,
-                                    struct supervisor_page *page, int socket) {
+_Noreturn static void be_supervisor(const struct supervisor *self, pid_t agent) {
   struct child_environment environment;
   for (int i = 0; i < 3; i++)
-    (void)dup2(options->stdin_fd, i);
-  if (socket != SUPERVISOR_SOCKET)
-    (void)dup3(socket, SUPERVISOR_SOCKET, O_CLOEXEC);
+    (void)dup2(self->options->stdin_fd, i);
+  if (self->other_end != SUPERVISOR_SOCKET)
+    (void)dup3(self->other_end, SUPERVISOR_SOCKET, O_CLOEXEC);
   keep_variables(&environment);
-  set_title(options, agent);
-  supervisor_main(options, agent, page);
+  set_title(self->options, agent);
+  supervisor_main(self->options, agent, self->page);
 }
 
 /* --- the agent's side ------------------------------------------------------------------------- */
 
-static pid_t fork_supervisor(const struct supervisor_options *options, struct supervisor_page *page,
-                             int socket) {
+/* Other supervisors do not inherit the page. */
+int supervisor_fork(struct supervisor *self) {
   const pid_t agent = getpid();
-  struct score score = {.fd = options->oom_score_fd};
+  struct score score = {.fd = self->options->oom_score_fd};
+  (void)madvise(self->page, sizeof *self->page, MADV_DOFORK);
   raise_score(&score);
   pid_t pid = fork();
   if (pid == 0)
-    be_supervisor(options, agent, page, socket);
-  restore_score(&score, options->log);
-  return pid;
+    be_supervisor(self, agent);
+  restore_score(&score, self->options->log);
+  (void)madvise(self->page, sizeof *self->page, MADV_DONTFORK);
+  if (pid > 0)
+    self->pid = pid;
+  return pid > 0 ? 0 : -1;
 }
 
-int supervisor_process_make(struct supervisor_process *self,
-                            const struct supervisor_options *options) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return -1;
-  struct supervisor_page *page =
-      mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  pid_t pid = page != MAP_FAILED ? fork_supervisor(options, page, ends[1]) : -1;
-  if (pid < 0) {
-    const int make_errno = errno;
-    if (page != MAP_FAILED)
-      (void)munmap(page, sizeof *page);
-    close(ends[0]);
-    close(ends[1]);
-    errno = make_errno;
-    return -1;
-  }
-  (void)madvise(page, sizeof *page, MADV_DONTFORK); /* other supervisors do not inherit it */
-  *self = (struct supervisor_process){
-      .pid = pid, .socket = ends[0], .other_end = ends[1], .page = page};
-  return 0;
-}
-
-/* The list is long, and invalid without its count. */
-void supervisor_process_reset(struct supervisor_process *self, bool waits) {
-  struct supervisor_page *page = self->page;
-  memset(page, 0, offsetof(struct supervisor_page, alive));
-  page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
-  atomic_store(&page->gate, waits ? SUPERVISOR_GATE_CLOSED : SUPERVISOR_GATE_OPEN);
-}
-
-bool supervisor_process_is_held(const struct supervisor_process *self) {
-  char stat[512];
-  if (self->pid <= 0 || process_table_read_file(self->pid, "stat", stat, sizeof stat) <= 0)
-    return true;
-  const char state = *process_table_after_name(stat);
-  return state == 'T' || state == 't' || state == 'D';
-}
-
-static void close_ends(struct supervisor_process *self) {
-  if (self->socket < 0)
-    return;
+static void close_ends(struct supervisor *self) {
   close(self->socket);
   close(self->other_end);
   self->socket = self->other_end = -1;
 }
 
-void supervisor_process_release(struct supervisor_process *self) {
+int supervisor_open(struct supervisor *self) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  self->socket = ends[0];
+  self->other_end = ends[1];
+  self->page =
+      mmap(NULL, sizeof *self->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (self->page != MAP_FAILED && supervisor_fork(self) == 0)
+    return 0;
+  const int open_errno = errno;
+  if (self->page != MAP_FAILED)
+    (void)munmap(self->page, sizeof *self->page);
   close_ends(self);
-  (void)munmap(self->page, sizeof *self->page);
+  errno = open_errno;
+  return -1;
+}
+
+/* The list is long, and invalid without its count. */
+void supervisor_reset_page(struct supervisor *self) {
+  struct supervisor_page *page = self->page;
+  memset(page, 0, offsetof(struct supervisor_page, alive));
+  page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
+  atomic_store(&page->gate, self->is_waiting ? SUPERVISOR_GATE_CLOSED : SUPERVISOR_GATE_OPEN);
+}
+
+bool supervisor_is_held(const struct supervisor *self) {
+  char stat[512];
+  if (self->pid <= 0 || process_table_read_file(self->pid, "stat", stat, sizeof stat) <= 0)
+    return true;
+  const char state = *process_table_after_name(stat);
+  return state == 'T' || state == 't' || state == 'D';
 }
 
 /* --- its state -------------------------------------------------------------------------------- */
@@ -169,21 +160,21 @@ bool supervisor_has_processes(const struct supervisor *self) {
 }
 
 bool supervisor_is_idle(const struct supervisor *self) {
-  return self->state == SUPERVISOR_DONE && self->notify == NULL && self->process.socket >= 0;
+  return self->state == SUPERVISOR_DONE && self->notify == NULL && self->socket >= 0;
 }
 
 void supervisor_dismiss(struct supervisor *self) {
-  if (self->process.socket < 0)
+  if (self->socket < 0)
     return;
   event_free(self->readable);
-  close_ends(&self->process);
+  close_ends(self);
 }
 
 /* Impossible values become an answer of "unknown". */
 static void read_answer(struct supervisor *self) {
   struct supervisor_census *answer = &self->answer;
-  self->answered = atomic_load(&self->process.page->answered);
-  *answer = self->process.page->census;
+  self->answered = atomic_load(&self->page->answered);
+  *answer = self->page->census;
   answer->holder.name[sizeof answer->holder.name - 1] = '\0';
   answer->holder.command[sizeof answer->holder.command - 1] = '\0';
   if (answer->living < -1 || answer->living > PROCESS_TREE_MAX || answer->rss_bytes < 0 ||
@@ -193,7 +184,7 @@ static void read_answer(struct supervisor *self) {
 
 int supervisor_receive_notification(struct supervisor *self) {
   unsigned char notification = 0;
-  if (recv(self->process.socket, &notification, sizeof notification, MSG_DONTWAIT) <= 0)
+  if (recv(self->socket, &notification, sizeof notification, MSG_DONTWAIT) <= 0)
     return -1;
   if (self->state != SUPERVISOR_RUNS || notification != 0)
     self->silent_since_ms = 0;
@@ -212,20 +203,20 @@ int supervisor_receive_notification(struct supervisor *self) {
 
 void supervisor_start(struct supervisor *self) {
   self->is_waiting = false;
-  atomic_store(&self->process.page->gate, SUPERVISOR_GATE_OPEN);
-  (void)syscall(SYS_futex, &self->process.page->gate, FUTEX_WAKE, 1, NULL, NULL, 0);
+  atomic_store(&self->page->gate, SUPERVISOR_GATE_OPEN);
+  (void)syscall(SYS_futex, &self->page->gate, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* --- what it reported ------------------------------------------------------------------------- */
 
 /* The page may be ahead of the notifications. */
 enum supervisor_state supervisor_state(const struct supervisor *self) {
-  bool has_ended = atomic_load(&self->process.page->ended) != 0;
+  bool has_ended = atomic_load(&self->page->ended) != 0;
   return self->state == SUPERVISOR_RUNS && has_ended ? SUPERVISOR_HOLDS : self->state;
 }
 
 pid_t supervisor_pid(const struct supervisor *self) {
-  int pid = atomic_load(&self->process.page->pid);
+  int pid = atomic_load(&self->page->pid);
   return pid > 0 ? (pid_t)pid : 0;
 }
 
@@ -237,29 +228,29 @@ const struct supervisor_report *supervisor_report(struct supervisor *self) {
   struct supervisor_report *report = &self->report;
   if (self->was_never_run)
     return report;
-  if (!supervisor_report_read(report, self->process.page)) {
+  if (!supervisor_report_read(report, self->page)) {
     if (!self->leaves && log != NULL)
       log_line(log, LOG_ERROR, NULL,
                "supervisor %d reported impossible values about its step: the step counts as killed",
-               (int)self->process.pid);
+               (int)self->pid);
     self->leaves = true;
   }
-  if (!report->has_ended || (self->process.pid == 0 && !self->is_complete))
+  if (!report->has_ended || (self->pid == 0 && !self->is_complete))
     report->usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
   if (!report->has_ended)
-    report->status = self->is_work && self->process.pid == 0 ? self->own_status : SIGKILL;
+    report->status = self->is_work && self->pid == 0 ? self->own_status : SIGKILL;
   return report;
 }
 
 size_t supervisor_left(const struct supervisor *self) {
-  size_t left = atomic_load(&self->process.page->left);
-  if (self->process.pid == 0)
+  size_t left = atomic_load(&self->page->left);
+  if (self->pid == 0)
     return self->left;
   return left < PROCESS_TREE_MAX ? left : PROCESS_TREE_MAX;
 }
 
 static bool can_answer(const struct supervisor *self) {
-  return self->process.pid != 0 && !self->is_work && supervisor_has_processes(self);
+  return self->pid != 0 && !self->is_work && supervisor_has_processes(self);
 }
 
 bool supervisor_is_asked(const struct supervisor *self) {
@@ -273,8 +264,8 @@ bool supervisor_ask(struct supervisor *self, bool holder) {
     return false;
   holder |= self->asked != self->answered && (self->asked & SUPERVISOR_ASKS_HOLDER) != 0;
   self->asked = (self->asked | SUPERVISOR_ASKS_HOLDER) + 1 + (holder ? SUPERVISOR_ASKS_HOLDER : 0);
-  atomic_store(&self->process.page->asked, self->asked);
-  (void)kill(self->process.pid, SIGCONT);
+  atomic_store(&self->page->asked, self->asked);
+  (void)kill(self->pid, SIGCONT);
   return true;
 }
 
@@ -287,9 +278,9 @@ const struct supervisor_census *supervisor_answer(const struct supervisor *self)
 static void raise_order(struct supervisor *self, int order) {
   if (self->order < order)
     self->order = order;
-  atomic_store(&self->process.page->order, self->order);
-  if (self->process.pid > 0)
-    (void)kill(self->process.pid, SIGCONT);
+  atomic_store(&self->page->order, self->order);
+  if (self->pid > 0)
+    (void)kill(self->pid, SIGCONT);
 }
 
 void supervisor_kill(struct supervisor *self) {
@@ -298,8 +289,8 @@ void supervisor_kill(struct supervisor *self) {
   if (self->kill_ms == 0)
     self->kill_ms = clock_monotonic_ms();
   raise_order(self, SUPERVISOR_ORDER_KILL);
-  if (self->is_work && self->process.pid > 0)
-    (void)kill(self->process.pid, SIGKILL);
+  if (self->is_work && self->pid > 0)
+    (void)kill(self->pid, SIGKILL);
 }
 
 void supervisor_terminate(struct supervisor *self) {
@@ -323,8 +314,8 @@ void supervisor_set_never_run(struct supervisor *self, const char *reason) {
   self->state = SUPERVISOR_DONE;
   self->silent_since_ms = 0;
   supervisor_dismiss(self);
-  if (self->process.pid > 0)
-    (void)kill(self->process.pid, SIGKILL);
+  if (self->pid > 0)
+    (void)kill(self->pid, SIGKILL);
 }
 
 /* --- supervisors of dead agents --------------------------------------------------------------- */

@@ -13,18 +13,14 @@
  * fork(2) also does not wait for the child as vfork(2) does, which matters because a step may stop
  * it at its first instruction.
  */
-struct supervisor_process {
-  pid_t pid;     /* 0: it was reaped */
-  int socket;    /* -1: the supervisor was dismissed */
-  int other_end; /* the supervisor's, to take back a message that it did not receive; or -1 */
-  struct supervisor_page *page;
-};
-
 struct supervisor {
   struct list_node node;
   struct supervisors *supervisors;
   const struct supervisor_options *options;
-  struct supervisor_process process;
+  pid_t pid;     /* 0: it was reaped */
+  int socket;    /* -1: the supervisor was dismissed */
+  int other_end; /* the supervisor's, to take back a message that it did not receive; or -1 */
+  struct supervisor_page *page;
   struct event *readable;
   void (*notify)(void *owner); /* NULL: no process has acquired it */
   void *owner;
@@ -47,20 +43,19 @@ struct supervisor {
   bool was_never_run; /* the task: the report is the agent's own */
 };
 
-/* Makes the process. Returns 0, or -1 with errno. */
-int supervisor_process_make(struct supervisor_process *self,
-                            const struct supervisor_options *options);
+/* Makes the socket, the page and the process. Returns 0, or -1 with errno. */
+int supervisor_open(struct supervisor *self);
 
-/* Prepares the page for a task. `waits`: with the gate closed. */
-void supervisor_process_reset(struct supervisor_process *self, bool waits);
+/* Makes the process, or another one in place of one that was reaped: it has the same socket, with
+   the message in it, and the same page. Returns 0, or -1 with errno. */
+int supervisor_fork(struct supervisor *self);
+
+/* Prepares the page for a task, with the gate closed if that waits. */
+void supervisor_reset_page(struct supervisor *self);
 
 /* Whether it is stopped, or blocked in the kernel, or its state is unknown; not if it only waits
    for a processor. */
-bool supervisor_process_is_held(const struct supervisor_process *self);
-
-/* Closes the socket, after which the supervisor exits when it has nothing to do, and frees the
-   page. */
-void supervisor_process_release(struct supervisor_process *self);
+bool supervisor_is_held(const struct supervisor *self);
 
 /* Whether it has a task that is not over. */
 bool supervisor_has_processes(const struct supervisor *self);
@@ -78,7 +73,7 @@ int supervisor_receive_notification(struct supervisor *self);
 /* Its task was taken back, so the step never ran. `reason`: why; NULL: it was ordered to end. */
 void supervisor_set_never_run(struct supervisor *self, const char *reason);
 
-/* Closes the socket. */
+/* Closes the socket, after which the supervisor exits when it has nothing to do. */
 void supervisor_dismiss(struct supervisor *self);
 
 #endif

@@ -39,25 +39,6 @@ void supervisor_message_pack(struct supervisor_message *self, struct buffer *bod
   self->capacity = ((size_t)self->arguments + self->variables + 3) * sizeof(char *);
 }
 
-static int send_all(int fd, struct msghdr *header) {
-  ssize_t sent;
-  do
-    sent = sendmsg(fd, header, MSG_NOSIGNAL | MSG_DONTWAIT);
-  while (sent < 0 && errno == EINTR);
-  return sent >= 0 ? 0 : -1;
-}
-
-static void attach(struct msghdr *header, union control *control, const int *fds, size_t count) {
-  memset(control, 0, sizeof *control);
-  header->msg_control = control;
-  header->msg_controllen = (socklen_t)CMSG_SPACE(count * sizeof *fds);
-  struct cmsghdr *rights = CMSG_FIRSTHDR(header);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = (socklen_t)CMSG_LEN(count * sizeof *fds);
-  memcpy(CMSG_DATA(rights), fds, count * sizeof *fds);
-}
-
 /* Preserves errno. */
 static void close_fd(int fd) {
   int kept_errno = errno;
@@ -79,14 +60,22 @@ int supervisor_message_send(int fd, const struct supervisor_message *message, co
                             const int descriptors[3]) {
   struct supervisor_message sent = *message;
   int fds[DESCRIPTORS_MAX] = {descriptors[0], descriptors[1], descriptors[2]};
-  union control control;
+  union control control = {.space = {0}};
   sent.in_file = message->length + message->capacity > SUPERVISOR_BODY_MAX;
   if (sent.in_file && (fds[3] = make_file(body, message)) < 0)
     return -1;
+  const size_t size = (sent.in_file ? 4 : 3) * sizeof *fds;
   struct iovec pieces[] = {{&sent, sizeof sent}, {(char *)body, sent.in_file ? 0 : sent.length}};
-  struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
-  attach(&header, &control, fds, sent.in_file ? 4 : 3);
-  int result = send_all(fd, &header);
+  struct msghdr header = {.msg_iov = pieces,
+                          .msg_iovlen = 2,
+                          .msg_control = &control,
+                          .msg_controllen = (socklen_t)CMSG_SPACE(size)};
+  struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = (socklen_t)CMSG_LEN(size);
+  memcpy(CMSG_DATA(rights), fds, size);
+  int result = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 ? 0 : -1;
   if (sent.in_file)
     close_fd(fds[3]);
   return result;
@@ -97,41 +86,10 @@ bool supervisor_message_is_pending(int end) {
   return recv(end, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* Returns how many descriptors were received. */
-static size_t detach(struct msghdr *header, int fds[DESCRIPTORS_MAX]) {
-  const struct cmsghdr *rights = CMSG_FIRSTHDR(header);
-  if (rights == NULL || rights->cmsg_type != SCM_RIGHTS)
-    return 0;
-  memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
-  return (rights->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
-}
-
-int supervisor_message_move(int end, int fd) {
-  char bytes[sizeof(struct supervisor_message) + SUPERVISOR_BODY_MAX];
-  union control control;
-  int fds[DESCRIPTORS_MAX];
-  struct iovec piece = {bytes, sizeof bytes};
-  struct msghdr header = {.msg_iov = &piece,
-                          .msg_iovlen = 1,
-                          .msg_control = &control,
-                          .msg_controllen = sizeof control};
-  ssize_t length = recvmsg(end, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (length <= 0)
-    return 0;
-  size_t count = detach(&header, fds);
-  int result = 1;
-  if ((header.msg_flags & MSG_CTRUNC) != 0) {
-    errno = EMFILE;
-    result = -1;
-  } else if (fd >= 0) {
-    piece.iov_len = (size_t)length;
-    header = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
-    attach(&header, &control, fds, count);
-    result = send_all(fd, &header) == 0 ? 1 : -1;
-  }
-  for (size_t i = 0; i < count; i++)
-    close_fd(fds[i]);
-  return result;
+/* The kernel closes the descriptors of a message that is received without space for them. */
+bool supervisor_message_take_back(int end) {
+  char byte;
+  return recv(end, &byte, sizeof byte, MSG_DONTWAIT) > 0;
 }
 
 /* The kernel drops descriptors beyond the receiver's limit. */
@@ -160,7 +118,9 @@ int supervisor_message_receive(int fd, struct supervisor_message *message,
   if (length <= 0)
     return (int)length;
   CHECK(length >= (ssize_t)sizeof *message);
-  (void)detach(&header, fds);
+  const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+  if (rights != NULL && rights->cmsg_type == SCM_RIGHTS)
+    memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
   if ((header.msg_flags & MSG_CTRUNC) != 0)
     discard_incomplete(message, fds);
   memcpy(descriptors, fds, 3 * sizeof *fds);

@@ -12,8 +12,8 @@
  * The messages from the agent to a supervisor: a command or work, with its three descriptors. They
  * travel through a pair of SEQPACKET sockets; end-of-file means that the agent is dead. In the
  * other direction the supervisor sends notifications (supervisor_page.h). The hard part is that a
- * message that was not received can be taken back, so that a stopped supervisor can be replaced
- * without a chance that the task runs twice.
+ * message that was not received stays in the socket, so that a stopped supervisor can be killed and
+ * replaced without a chance that the task runs twice.
  */
 enum supervisor_message_kind { SUPERVISOR_MESSAGE_COMMAND, SUPERVISOR_MESSAGE_WORK };
 
@@ -48,10 +48,9 @@ int supervisor_message_send(int fd, const struct supervisor_message *message, co
 /* Whether the supervisor at this end has not received the message that was sent to it. */
 bool supervisor_message_is_pending(int end);
 
-/* Takes that message back, and sends it to another supervisor through `fd`; -1: discards it. Does
-   not block. Returns 1; 0 if the supervisor has received it already; or -1 with errno, and then the
-   message is lost. A message is received at most once. */
-int supervisor_message_move(int end, int fd);
+/* Receives that message in place of the supervisor, and discards it. Returns false if the
+   supervisor has received it already. Does not block. */
+bool supervisor_message_take_back(int end);
 
 /* Receives a message, and blocks for it. The body is in `space` or, if it travelled as a file, in a
    mapping that supervisor_message_release removes. `descriptors` are close-on-exec and the

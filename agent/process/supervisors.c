@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,7 +66,7 @@ struct pipe_drain {
 
 static struct supervisor *find_supervisor(const struct supervisors *self, pid_t pid) {
   FOR_EACH(supervisor, &self->all)
-  if (supervisor->process.pid == pid)
+  if (supervisor->pid == pid)
     return supervisor;
   return NULL;
 }
@@ -86,7 +87,7 @@ static struct supervisor *find_idle(const struct supervisors *self) {
 static void remove_supervisor(struct supervisor *self) {
   list_remove(&self->supervisors->all, &self->node);
   supervisor_dismiss(self);
-  supervisor_process_release(&self->process);
+  (void)munmap(self->page, sizeof *self->page);
   supervisor_report_release(&self->report);
   free(self);
 }
@@ -94,7 +95,7 @@ static void remove_supervisor(struct supervisor *self) {
 /* It has no task and no owner. */
 static void keep_or_dismiss(struct supervisor *self) {
   unsigned idle = 0;
-  if (self->process.pid == 0) {
+  if (self->pid == 0) {
     remove_supervisor(self);
     return;
   }
@@ -137,21 +138,19 @@ static void expect_report(struct supervisor *self) {
     loop_timer_start(timer, SILENCE_MS);
 }
 
-static void set_process(struct supervisor *self, const struct supervisor_process *process) {
-  self->process = *process;
-  self->readable = loop_event_new(self->supervisors->base, process->socket, EV_READ | EV_PERSIST,
-                                  on_notification, self);
-}
-
 /* Returns NULL with errno. */
 static struct supervisor *make_supervisor(struct supervisors *self) {
-  struct supervisor_process process;
-  if (supervisor_process_make(&process, &self->options) != 0)
-    return NULL;
   struct supervisor *supervisor = memory_allocate(sizeof *supervisor);
   *supervisor =
       (struct supervisor){.supervisors = self, .options = &self->options, .state = SUPERVISOR_DONE};
-  set_process(supervisor, &process);
+  if (supervisor_open(supervisor) != 0) {
+    const int open_errno = errno;
+    free(supervisor);
+    errno = open_errno;
+    return NULL;
+  }
+  supervisor->readable = loop_event_new(self->base, supervisor->socket, EV_READ | EV_PERSIST,
+                                        on_notification, supervisor);
   expect_report(supervisor);
   list_append(&self->all, &supervisor->node);
   return supervisor;
@@ -173,13 +172,13 @@ static struct supervisor *assign(struct supervisors *self, const struct supervis
     supervisor = make_supervisor(self);
   if (supervisor == NULL)
     return NULL;
-  supervisor_process_reset(&supervisor->process, task->waits);
+  supervisor->is_waiting = task->waits;
+  supervisor_reset_page(supervisor);
   supervisor_report_release(&supervisor->report);
-  if (supervisor_message_send(supervisor->process.socket, message, body, task->descriptors) != 0)
+  if (supervisor_message_send(supervisor->socket, message, body, task->descriptors) != 0)
     return NULL;
   supervisor->state = SUPERVISOR_RUNS;
   supervisor->order = SUPERVISOR_ORDER_NONE;
-  supervisor->is_waiting = task->waits;
   supervisor->kill_ms = 0;
   supervisor->asked = supervisor->answered = 0;
   supervisor->replaced = 0;
@@ -217,66 +216,40 @@ struct supervisor *supervisors_acquire(struct supervisors *self, const struct su
 
 /* --- silent supervisors ----------------------------------------------------------------------- */
 
-static void set_never_run(struct supervisor *self, const char *reason) {
+static void take_back_task(struct supervisor *self, const char *reason) {
+  self->silent_since_ms = 0;
+  if (!supervisor_message_take_back(self->other_end))
+    return; /* it has received the message in the meantime */
   supervisor_set_never_run(self, reason);
   notify(self);
 }
 
-static void take_back_task(struct supervisor *self, const char *reason) {
-  if (supervisor_message_move(self->process.other_end, -1) != 0)
-    set_never_run(self, reason);
-  else
-    self->silent_since_ms = 0; /* it has received the message in the meantime */
-}
-
-/* Moves the task to another process. The old one has not received the message, and can no longer
-   receive it after that was taken back. */
+/* It was reaped without having received its task, which another process finds in the socket. */
 static void replace(struct supervisor *self) {
-  struct supervisor_process fresh;
   if (self->replaced == SUPERVISOR_REPLACED_MAX) {
     take_back_task(self, "its supervisor does not respond: another process of the same user may "
                          "stop or kill it");
     return;
   }
   self->replaced++;
-  expect_report(self);
-  if (supervisor_process_make(&fresh, self->options) != 0) {
-    if (self->process.pid == 0)
-      take_back_task(self, strerror(errno));
-    return; /* else the old one may still respond */
-  }
-  supervisor_process_reset(&fresh, self->is_waiting);
-  int moved = supervisor_message_move(self->process.other_end, fresh.socket);
-  int move_errno = errno;
-  if (moved == 0) {
-    self->silent_since_ms = 0;
-    supervisor_process_release(&fresh);
-    (void)kill(fresh.pid, SIGKILL);
-    return;
-  }
-  if (self->process.pid > 0)
-    (void)kill(self->process.pid, SIGKILL); /* it is reaped as an orphan */
-  supervisor_dismiss(self);
-  supervisor_process_release(&self->process);
-  set_process(self, &fresh);
-  if (moved < 0)
-    set_never_run(self, strerror(move_errno));
+  supervisor_reset_page(self);
+  if (supervisor_fork(self) == 0)
+    expect_report(self);
+  else
+    take_back_task(self, strerror(errno));
 }
 
-/* One without a task is simply killed. */
+/* A process that is late and held is killed; on_supervisor_died replaces it. */
 static void check_silent(struct supervisor *self, int64_t now_ms) {
   const bool has_task = self->state == SUPERVISOR_RUNS;
-  const bool is_late = now_ms - self->silent_since_ms >= SUPERVISOR_REPORT_MS &&
-                       supervisor_process_is_held(&self->process);
-  const bool is_pending = has_task && supervisor_message_is_pending(self->process.other_end);
-  if (self->process.pid > 0)
-    (void)kill(self->process.pid, is_late && !has_task ? SIGKILL : SIGCONT);
-  if (!is_pending && (has_task || is_late))
+  const bool is_late =
+      now_ms - self->silent_since_ms >= SUPERVISOR_REPORT_MS && supervisor_is_held(self);
+  if (has_task && !supervisor_message_is_pending(self->other_end))
     self->silent_since_ms = 0;
-  else if (is_pending && self->order != SUPERVISOR_ORDER_NONE)
+  else if (has_task && self->order != SUPERVISOR_ORDER_NONE)
     take_back_task(self, NULL);
-  else if (is_pending && is_late)
-    replace(self);
+  else if (self->pid > 0)
+    (void)kill(self->pid, is_late ? SIGKILL : SIGCONT);
 }
 
 /* A process of the same user may stop a supervisor again and again. */
@@ -375,9 +348,9 @@ void supervisors_end(struct supervisors *self, int64_t grace_ms,
 
 static void on_supervisor_died(struct supervisor *self, int status) {
   struct supervisors *supervisors = self->supervisors;
-  self->process.pid = 0;
+  self->pid = 0;
   self->own_status = status;
-  if (self->state == SUPERVISOR_RUNS && supervisor_message_is_pending(self->process.other_end)) {
+  if (self->state == SUPERVISOR_RUNS && supervisor_message_is_pending(self->other_end)) {
     if (self->order != SUPERVISOR_ORDER_NONE)
       take_back_task(self, NULL);
     else
@@ -386,7 +359,7 @@ static void on_supervisor_died(struct supervisor *self, int status) {
   }
   const bool was_done = self->state == SUPERVISOR_DONE;
   self->silent_since_ms = 0;
-  while (self->process.socket >= 0 && supervisor_receive_notification(self) >= 0)
+  while (self->socket >= 0 && supervisor_receive_notification(self) >= 0)
     continue; /* it may have reported before it died */
   supervisor_dismiss(self);
   if (self->state == SUPERVISOR_DONE) {
@@ -545,9 +518,9 @@ void supervisors_free(struct supervisors *self) {
     supervisor_kill(supervisor);
     bool has_nothing = !supervisor_has_processes(supervisor) ||
                        (supervisor->state == SUPERVISOR_RUNS &&
-                        supervisor_message_move(supervisor->process.other_end, -1) != 0);
-    if (has_nothing && supervisor->process.pid > 0)
-      reap_killed(supervisor->process.pid, until_ms);
+                        supervisor_message_take_back(supervisor->other_end));
+    if (has_nothing && supervisor->pid > 0)
+      reap_killed(supervisor->pid, until_ms);
     remove_supervisor(supervisor);
   }
   LIST_FOR_EACH (struct pipe_drain, drain, &self->drains, node)
