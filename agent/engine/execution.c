@@ -64,7 +64,6 @@ struct execution {
   enum execution_outcome outcome; /* from ENDED on */
   enum step_cause stop_cause;
   struct process_outcome process_outcome;
-  struct step_process *alive; /* a copy of the process outcome's list; NULL: none */
   struct memory_before before;
   struct buffer message;             /* of a step that ran out of memory; else empty */
   struct mask_stream masks[2];       /* mask the bytes as they are read */
@@ -264,9 +263,9 @@ static enum execution_outcome outcome_of(const struct execution *self,
   };
   switch (process->end) {
   case PROCESS_EXITED:
-    return WIFSIGNALED(process->status) ? EXECUTION_SIGNALED : EXECUTION_EXITED;
+    return WIFSIGNALED(process->report.status) ? EXECUTION_SIGNALED : EXECUTION_EXITED;
   case PROCESS_NOT_STARTED:
-    return failures[process->failure->stage];
+    return failures[process->report.failure.stage];
   case PROCESS_TIMED_OUT:
     return EXECUTION_TIMED_OUT;
   case PROCESS_STOPPED:
@@ -308,31 +307,33 @@ static void set_memory(const struct execution *self, struct result_end *cost) {
   int64_t kills = cgroup_oom_kills(group), peak = cgroup_memory_peak(group);
   if (before->oom_kills >= 0 && kills >= before->oom_kills)
     cost->oom_kills = kills - before->oom_kills;
-  cost->oom_killed = cost->oom_kills > 0 && !(self->outcome == EXECUTION_EXITED &&
-                                              WEXITSTATUS(self->process_outcome.status) == 0);
+  cost->oom_killed =
+      cost->oom_kills > 0 &&
+      !(self->outcome == EXECUTION_EXITED && WEXITSTATUS(self->process_outcome.report.status) == 0);
   cost->memory_limit_bytes = before->limit_bytes;
   if (before->peak_bytes >= 0 && peak > before->peak_bytes)
     cost->memory_peak_bytes = peak;
 }
 
 static struct result_end make_cost(const struct execution *self) {
+  const struct process_outcome *process = &self->process_outcome;
   const bool is_stopped = self->outcome == EXECUTION_STOPPED;
   struct result_end cost = {.cause = is_stopped ? self->stop_cause : ends[self->outcome].cause};
   if (!self->was_started || cost.cause == STEP_CAUSE_NOT_STARTED)
     return cost;
   cost = (struct result_end){.cause = cost.cause,
-                             .usage = &self->process_outcome.usage,
+                             .usage = &process->report.usage,
                              .oom_kills = -1,
                              .memory_peak_bytes = -1,
-                             .survivors = (int64_t)self->process_outcome.survivors,
-                             .holder = self->process_outcome.holder.pid,
-                             .holder_command = self->process_outcome.holder.command,
-                             .alive = self->alive,
-                             .alive_count = self->process_outcome.alive_count};
+                             .survivors = process->survivors,
+                             .holder = process->holder.pid,
+                             .holder_command = process->holder.command,
+                             .alive = process->report.alive,
+                             .alive_count = process->report.alive_count};
   if (cost.cause == STEP_CAUSE_SIGNAL) {
-    cost.signal = WTERMSIG(self->process_outcome.status);
+    cost.signal = WTERMSIG(process->report.status);
     cost.signal_name = printable_signal(cost.signal);
-    cost.core_dumped = WCOREDUMP(self->process_outcome.status);
+    cost.core_dumped = WCOREDUMP(process->report.status);
   }
   set_memory(self, &cost);
   return cost;
@@ -371,9 +372,9 @@ static struct execution_result make_result(struct execution *self) {
                                  .unkillable = self->process_outcome.unkillable,
                                  .cost = make_cost(self)};
   if (outcome == EXECUTION_EXITED)
-    end.exit_code = WEXITSTATUS(self->process_outcome.status);
+    end.exit_code = WEXITSTATUS(self->process_outcome.report.status);
   if (outcome == EXECUTION_SIGNALED)
-    end.exit_code += end.signal = WTERMSIG(self->process_outcome.status);
+    end.exit_code += end.signal = WTERMSIG(self->process_outcome.report.status);
   if (self->subject != NULL)
     end.subject = self->subject;
   set_output(self, &end);
@@ -427,21 +428,17 @@ static void finish_or_wait(struct execution *self) {
 
 /* Frees the process at once: the next execution, which may begin before this one is done, gets its
    supervisor. */
-static void on_ended(void *owner, const struct process_outcome *outcome) {
+static void on_ended(void *owner, struct process_outcome *outcome) {
   struct execution *self = owner;
   struct masker *masker = &self->context->secrets->masker;
   self->state = ENDED;
   (void)evtimer_del(self->timer);
-  self->process_outcome = *outcome;
   self->outcome = outcome_of(self, outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
-    execution_result_mask_reason(&self->error, outcome, masker);
-  if (outcome->alive_count > 0) {
-    self->alive = memory_allocate(outcome->alive_count * sizeof *self->alive);
-    memcpy(self->alive, outcome->alive, outcome->alive_count * sizeof *self->alive);
-  }
-  execution_result_mask_processes(&self->process_outcome.holder, self->alive, outcome->alive_count,
-                                  masker);
+    execution_result_mask_reason(&self->error, &outcome->report, masker);
+  execution_result_mask_processes(outcome, masker);
+  self->process_outcome = *outcome;
+  outcome->report = (struct supervisor_report){0};
   process_free(self->process);
   self->process = NULL;
   read_clock(self);
@@ -478,7 +475,6 @@ struct execution *execution_new(const struct execution_context *context, struct 
                              .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->log.traceparent = run_kind_trace(&self->step);
-  self->process_outcome.status = -1;
   self->timer = loop_timer_new(context->process.base, on_timer, self);
   self->output = !is_command(self)                  ? OUTPUT_CONTENT
                  : frontend->terms.output_bytes > 0 ? OUTPUT_RAW
@@ -556,7 +552,7 @@ void execution_free(struct execution *self) {
   capture_release(&self->capture);
   free(self->step_id_json);
   free(self->subject);
-  free(self->alive);
+  supervisor_report_release(&self->process_outcome.report);
   buffer_release(&self->message);
   step_release(&self->step);
   free(self);

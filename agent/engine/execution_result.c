@@ -130,20 +130,18 @@ void execution_result_log(const struct execution_result *self, const struct log 
     log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->unkillable);
 }
 
-void execution_result_mask_reason(struct error *reason, const struct process_outcome *outcome,
+void execution_result_mask_reason(struct error *reason, const struct supervisor_report *report,
                                   struct masker *masker) {
-  *reason = outcome->failure->reason;
-  if (outcome->failure->stage == EXEC_NO_PROCESS || masker_is_empty(masker))
+  *reason = report->failure.reason;
+  if (report->whole_reason == NULL || masker_is_empty(masker))
     return;
-  const size_t length = strnlen(outcome->whole_reason, EXEC_REASON_MAX);
-  char *whole = memory_copy(outcome->whole_reason, length);
-  char *masked = memory_copy(whole, length);
+  const size_t length = strlen(report->whole_reason);
+  char *masked = memory_copy(report->whole_reason, length);
   mask_string(masker, masked, length >= EXEC_REASON_MAX - 1);
-  if (strcmp(masked, whole) != 0) {
+  if (strcmp(masked, report->whole_reason) != 0) {
     (void)error_set(reason, "%s", masked);
-    reason->code = outcome->failure->reason.code;
+    reason->code = report->failure.reason.code;
   }
-  free(whole);
   free(masked);
 }
 
@@ -166,12 +164,12 @@ static void mask_command(struct masker *masker, char *command, size_t size) {
   }
 }
 
-void execution_result_mask_processes(struct pipe_holder *holder, struct step_process *alive,
-                                     size_t count, struct masker *masker) {
-  for (size_t i = 0; i < count; i++)
+void execution_result_mask_processes(struct process_outcome *outcome, struct masker *masker) {
+  struct step_process *alive = outcome->report.alive;
+  for (size_t i = 0; i < outcome->report.alive_count; i++)
     mask_command(masker, alive[i].command, sizeof alive[i].command);
-  mask_command(masker, holder->command, sizeof holder->command);
-  mask_name(masker, holder->name);
+  mask_command(masker, outcome->holder.command, sizeof outcome->holder.command);
+  mask_name(masker, outcome->holder.name);
 }
 
 /* Bounds of the log line: the fields, the bytes of a payload that is read, and of a name. */

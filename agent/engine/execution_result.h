@@ -84,15 +84,15 @@ void execution_result_log(const struct execution_result *self, const struct log 
                           const struct step *step, bool quiet);
 
 struct process_outcome;
+struct supervisor_report;
 
 /* Sets the reason why a command could not be started. If the reason contains a secret, also one
    that is cut in its middle, the whole reason is masked before it is cut. */
-void execution_result_mask_reason(struct error *reason, const struct process_outcome *outcome,
+void execution_result_mask_reason(struct error *reason, const struct supervisor_report *report,
                                   struct masker *masker);
 
 /* Masks the command lines and names of processes, which were cut when they were read. */
-void execution_result_mask_processes(struct pipe_holder *holder, struct step_process *alive,
-                                     size_t count, struct masker *masker);
+void execution_result_mask_processes(struct process_outcome *outcome, struct masker *masker);
 
 /* Logs that a payload was rejected: its size and the names and sizes of its fields, but no value.
    */

@@ -51,25 +51,20 @@ struct process {
 /* Without an answer in time the figures are unknown. */
 static void end_count(struct process *self) {
   struct process_outcome *outcome = &self->outcome;
+  struct supervisor_report *report = &outcome->report;
   const struct supervisor_census *census = supervisor_answer(self->supervisor);
-  const struct supervisor_report *report = supervisor_report(self->supervisor);
   self->state = OVER;
+  supervisor_read_report(self->supervisor, report);
   outcome->survivors = (int64_t)outcome->unkillable;
   if (census != NULL && self->is_held)
     outcome->holder = census->holder;
   if (outcome->unkillable == 0 && supervisor_state(self->supervisor) == SUPERVISOR_HOLDS)
     outcome->survivors = census != NULL ? census->living : -1;
-  outcome->usage = report->usage;
-  if (outcome->usage.processes >= 0)
-    outcome->usage.processes =
-        outcome->survivors >= 0 ? outcome->usage.processes + outcome->survivors : -1;
-  outcome->alive = report->alive;
-  outcome->alive_count = report->alive_count;
-  if (outcome->end == PROCESS_EXITED && report->failure.stage != EXEC_DONE) {
+  if (report->usage.processes >= 0)
+    report->usage.processes =
+        outcome->survivors >= 0 ? report->usage.processes + outcome->survivors : -1;
+  if (outcome->end == PROCESS_EXITED && report->failure.stage != EXEC_DONE)
     outcome->end = PROCESS_NOT_STARTED;
-    outcome->failure = &report->failure;
-    outcome->whole_reason = report->whole_reason;
-  }
   loop_timer_start_now(self->timer);
 }
 
@@ -119,7 +114,6 @@ static void limit_streams(struct process *self) {
 /* Only the streams or the tree delay the end now. */
 static void on_command_ended(struct process *self) {
   self->command_ended = true;
-  self->outcome.status = supervisor_report(self->supervisor)->status;
   if (self->state == RUNNING)
     loop_timer_start(self->timer, self->context->drain_ms);
   end_if_complete(self);
@@ -322,8 +316,7 @@ struct process *process_new(const struct process_context *context, const struct 
   *self = (struct process){.handler = handler,
                            .owner = owner,
                            .context = context,
-                           .timeout_seconds = spec->timeout_seconds,
-                           .outcome = {.status = -1}};
+                           .timeout_seconds = spec->timeout_seconds};
   self->supervisor = acquire_supervisor(self, spec, waits, &pipes, error);
   close_ends(pipes.child);
   if (self->supervisor == NULL) {
@@ -353,6 +346,7 @@ void process_free(struct process *self) {
   if (self->state != OVER)
     supervisor_kill(self->supervisor);
   supervisor_release(self->supervisor);
+  supervisor_report_release(&self->outcome.report);
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0) {
       event_free(self->streams[i].readable);

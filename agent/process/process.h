@@ -47,16 +47,13 @@ enum process_end {
 
 struct process_outcome {
   enum process_end end;
-  int status;                /* of waitpid(2); -1: the command's end is unknown */
   int64_t duration_ms;       /* from process_go; 0 if it was stopped before */
   size_t unkillable;         /* processes that survived SIGKILL */
   int64_t survivors;         /* those, or background processes; -1: unknown */
   struct pipe_holder holder; /* a process that still has a stream open; its pid is 0 if none has */
-  struct step_usage usage;
-  const struct step_process *alive; /* when the tree was ended, if the context lists them */
-  size_t alive_count;
-  const struct exec_failure *failure; /* of PROCESS_NOT_STARTED */
-  const char *whole_reason;           /* the same uncut; or NULL */
+  /* `alive` are those when the tree was ended, if the context lists them; the usage counts the
+     survivors, too. */
+  struct supervisor_report report;
 };
 
 struct process_handler {
@@ -64,8 +61,9 @@ struct process_handler {
   /* The command is over and, if it had to be killed, so is its tree: only the bytes in its pipes
      are still to be read. Not called if `ended` follows at once. May be NULL. */
   void (*remains)(void *owner);
-  /* The owner may free the process. The outcome's pointers are valid until then. */
-  void (*ended)(void *owner, const struct process_outcome *outcome);
+  /* The owner may free the process. It may move the report out of the outcome, leaving zeros;
+     otherwise process_free releases it. */
+  void (*ended)(void *owner, struct process_outcome *outcome);
 };
 
 /* What all processes of an agent share. Owns nothing. */

@@ -223,11 +223,8 @@ pid_t supervisor_pid(const struct supervisor *self) {
 /* After a report of impossible values the end is unknown, and the supervisor gets no other task.
    The figures of a dead supervisor are incomplete. A command whose end is unknown was killed
    together with its supervisor. */
-const struct supervisor_report *supervisor_report(struct supervisor *self) {
+void supervisor_read_report(struct supervisor *self, struct supervisor_report *report) {
   const struct log *log = self->options->log;
-  struct supervisor_report *report = &self->report;
-  if (self->was_never_run)
-    return report;
   if (!supervisor_report_read(report, self->page)) {
     if (!self->leaves && log != NULL)
       log_line(log, LOG_ERROR, NULL,
@@ -239,7 +236,6 @@ const struct supervisor_report *supervisor_report(struct supervisor *self) {
     report->usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
   if (!report->has_ended)
     report->status = self->is_work && self->pid == 0 ? self->own_status : SIGKILL;
-  return report;
 }
 
 size_t supervisor_left(const struct supervisor *self) {
@@ -301,16 +297,15 @@ void supervisor_terminate(struct supervisor *self) {
 }
 
 void supervisor_set_never_run(struct supervisor *self, const char *reason) {
-  supervisor_report_release(&self->report);
-  self->report.usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
-  self->report.has_ended = true;
-  self->report.status = SIGKILL;
+  struct supervisor_page *page = self->page;
+  page->usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
+  page->status = SIGKILL;
   if (reason != NULL) {
-    self->report.status = 127 << 8;
-    self->report.failure.stage = EXEC_NO_PROCESS;
-    (void)error_set(&self->report.failure.reason, "cannot start a process: %s", reason);
+    page->status = 127 << 8;
+    page->failure.stage = EXEC_NO_PROCESS;
+    (void)error_set(&page->failure.reason, "cannot start a process: %s", reason);
   }
-  self->was_never_run = true;
+  atomic_store(&page->ended, 1);
   self->state = SUPERVISOR_DONE;
   self->silent_since_ms = 0;
   supervisor_dismiss(self);

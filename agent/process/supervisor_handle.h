@@ -39,8 +39,6 @@ struct supervisor {
   struct supervisor_census answer; /* a checked copy */
   int own_status;                  /* of the supervisor itself, after it was reaped */
   size_t left;                     /* of a supervisor that died */
-  struct supervisor_report report;
-  bool was_never_run; /* the task: the report is the agent's own */
 };
 
 /* Makes the socket, the page and the process. Returns 0, or -1 with errno. */

@@ -70,38 +70,24 @@ static bool copy_page(struct supervisor_page *copy, const struct supervisor_page
   return true;
 }
 
-static void copy_end(struct supervisor_report *self, const struct supervisor_page *copy,
-                     bool has_ended, const char whole_reason[EXEC_REASON_MAX]) {
-  self->has_ended = has_ended;
-  self->status = copy->status;
-  self->failure = copy->failure;
-  free(self->whole_reason);
-  self->whole_reason = NULL;
-  if (copy->failure.stage != EXEC_DONE && copy->failure.stage != EXEC_NO_PROCESS)
-    self->whole_reason = memory_copy(whole_reason, strnlen(whole_reason, EXEC_REASON_MAX - 1));
-}
-
-static void copy_processes(struct supervisor_report *self, const struct supervisor_page *copy) {
-  self->usage = copy->usage;
-  self->alive_count = copy->alive_count;
-  if (self->alive_count == 0)
-    return;
-  self->alive = memory_allocate(self->alive_count * sizeof *self->alive);
-  memcpy(self->alive, copy->alive, self->alive_count * sizeof *self->alive);
-}
-
 bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page) {
   struct supervisor_page copy;
-  free(self->alive);
-  self->alive = NULL;
-  self->alive_count = 0;
-  self->usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
   const bool has_ended = atomic_load(&page->ended) != 0; /* first, because it guards the rest */
+  *self = (struct supervisor_report){.usage = SUPERVISOR_UNKNOWN_USAGE};
   if (!copy_page(&copy, page) || !is_plausible(&copy))
     return false;
-  if (!self->has_ended)
-    copy_end(self, &copy, has_ended, page->whole_reason);
-  copy_processes(self, &copy);
+  *self = (struct supervisor_report){.has_ended = has_ended,
+                                     .status = copy.status,
+                                     .failure = copy.failure,
+                                     .usage = copy.usage,
+                                     .alive_count = copy.alive_count};
+  if (copy.failure.stage != EXEC_DONE && copy.failure.stage != EXEC_NO_PROCESS)
+    self->whole_reason =
+        memory_copy(page->whole_reason, strnlen(page->whole_reason, EXEC_REASON_MAX - 1));
+  if (self->alive_count > 0) {
+    self->alive = memory_allocate(self->alive_count * sizeof *self->alive);
+    memcpy(self->alive, copy.alive, self->alive_count * sizeof *self->alive);
+  }
   return true;
 }
 

@@ -65,7 +65,7 @@ struct supervisor_page {
   char whole_reason[EXEC_REASON_MAX]; /* of a failure of exec_command; else undefined */
 };
 
-/* The agent's checked copy of how the task ended. All zeros: nothing is known. */
+/* The agent's checked copy of how the task ended. */
 struct supervisor_report {
   bool has_ended; /* `status` is valid */
   int status;     /* as of waitpid(2) */
@@ -76,8 +76,8 @@ struct supervisor_report {
   struct step_process *alive; /* NULL if there are none */
 };
 
-/* Copies the end of the command once, and the figures each time. Returns false if a value is
-   impossible. Then the figures, and an end that was not copied before, are unknown. */
+/* Copies the report. Returns false if a value is impossible: then nothing is known. The caller calls
+   supervisor_report_release. */
 bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page);
 
 void supervisor_report_release(struct supervisor_report *self);

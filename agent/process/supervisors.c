@@ -88,7 +88,6 @@ static void remove_supervisor(struct supervisor *self) {
   list_remove(&self->supervisors->all, &self->node);
   supervisor_dismiss(self);
   (void)munmap(self->page, sizeof *self->page);
-  supervisor_report_release(&self->report);
   free(self);
 }
 
@@ -174,7 +173,6 @@ static struct supervisor *assign(struct supervisors *self, const struct supervis
     return NULL;
   supervisor->is_waiting = task->waits;
   supervisor_reset_page(supervisor);
-  supervisor_report_release(&supervisor->report);
   if (supervisor_message_send(supervisor->socket, message, body, task->descriptors) != 0)
     return NULL;
   supervisor->state = SUPERVISOR_RUNS;
@@ -184,7 +182,6 @@ static struct supervisor *assign(struct supervisors *self, const struct supervis
   supervisor->replaced = 0;
   supervisor->is_work = message->kind == SUPERVISOR_MESSAGE_WORK;
   supervisor->left = 0;
-  supervisor->was_never_run = false;
   supervisor->is_complete = false;
   supervisor->notify = task->notify;
   supervisor->owner = task->owner;

@@ -48,7 +48,7 @@ void supervisors_make_spare(struct supervisors *self);
 struct supervisor_task {
   struct exec_command exec;
   bool waits;       /* for supervisor_start */
-  bool lists_alive; /* see supervisor_alive */
+  bool lists_alive; /* see struct process_outcome */
   const char *work; /* NULL: a command */
   size_t work_length;
   const int *descriptors; /* its 0, 1 and 2, which stay the caller's; work does not use its 0 */
@@ -79,9 +79,10 @@ enum supervisor_state supervisor_state(const struct supervisor *self);
 /* Returns the pid of the command, 0 before it has one; of work the supervisor's. */
 pid_t supervisor_pid(const struct supervisor *self);
 
-/* After SUPERVISOR_RUNS: returns the report as of now. Its status is the supervisor's own if that
-   was killed and took the command with it, and its usage is unknown if the supervisor is dead. */
-const struct supervisor_report *supervisor_report(struct supervisor *self);
+/* After SUPERVISOR_RUNS: reads the report as of now, which the caller releases. Its status is the
+   supervisor's own if that was killed and took the command with it, and its usage is unknown if the
+   supervisor is dead. */
+void supervisor_read_report(struct supervisor *self, struct supervisor_report *report);
 
 /* Returns how many processes are left, as the last walk of a supervisor that kills has found. */
 size_t supervisor_left(const struct supervisor *self);

@@ -37,7 +37,7 @@ static void on_readable(void *owner, enum process_stream stream) {
   self->output[stream][self->length[stream]] = '\0';
 }
 
-static void on_ended(void *owner, const struct process_outcome *outcome) {
+static void on_ended(void *owner, struct process_outcome *outcome) {
   struct process_owner *self = owner;
   self->ended++;
   self->outcome = *outcome;
@@ -142,8 +142,8 @@ static void ends(struct process_owner *self, enum process_end end) {
 
 static void exits(struct process_owner *self, int exit_code) {
   ends(self, PROCESS_EXITED);
-  assert_true(WIFEXITED(self->outcome.status));
-  assert_int_equal(WEXITSTATUS(self->outcome.status), exit_code);
+  assert_true(WIFEXITED(self->outcome.report.status));
+  assert_int_equal(WEXITSTATUS(self->outcome.report.status), exit_code);
 }
 
 struct expectation {
@@ -217,7 +217,7 @@ PROCESS_TEST(survivors_are_unknown_if_the_supervisor_does_not_answer) {
   exits(owner, 0);
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
   assert_int_equal(owner->outcome.survivors, -1);
-  assert_int_equal(owner->outcome.usage.processes, -1);
+  assert_int_equal(owner->outcome.report.usage.processes, -1);
   assert_int_equal(owner->outcome.holder.pid, 0);
   assert_int_equal(kill(tracer, SIGKILL), 0);
 }
@@ -250,7 +250,7 @@ PROCESS_TEST(a_report_counts_if_its_supervisor_dies_after_it) {
   assert_true(has_died);
   assert_false(supervisors_are_killing(owner->context.supervisors));
   exits(owner, 0);
-  assert_int_equal(owner->outcome.usage.processes, 1);
+  assert_int_equal(owner->outcome.report.usage.processes, 1);
 }
 
 static void says(struct process_owner *owner, const char *script, const char *expected) {
@@ -317,6 +317,6 @@ PROCESS_TEST(a_stop_ends_the_wait_for_a_background_process) {
   process_stop(owner->process, 0);
   await_end(owner);
   assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 2);
+  assert_int_equal(WEXITSTATUS(owner->outcome.report.status), 2);
   assert_true(proc_wait_for("sleep 3112", WAIT_BOUND_MS) > 0);
 }
