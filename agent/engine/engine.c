@@ -324,11 +324,11 @@ void engine_set_frontend(struct engine *self, struct frontend *frontend) {
   self->frontend = frontend;
   self->execution_context.process.grace_ms = frontend->terms.grace_ms;
   self->execution_context.process.drain_ms = frontend->terms.drain_ms;
-  self->execution_context.process.lists_alive =
-      frontend->terms.output_bytes == 0; /* its results have a field for them */
-  supervisors_limit_idle(self->supervisors, frontend->terms.executions < IDLE_SUPERVISORS_MAX
-                                                ? frontend->terms.executions
-                                                : IDLE_SUPERVISORS_MAX);
+  const unsigned idle_max = frontend->terms.executions < IDLE_SUPERVISORS_MAX
+                                ? frontend->terms.executions
+                                : IDLE_SUPERVISORS_MAX;
+  const bool has_lines = frontend->terms.output_bytes == 0;
+  supervisors_set_terms(self->supervisors, idle_max, has_lines); /* results have a field for them */
 }
 
 int engine_run(struct engine *self) {

@@ -508,10 +508,10 @@ static const struct process_handler process_handler = {
     .readable = on_readable, .remains = on_remains, .ended = on_ended};
 
 static void make_process(struct execution *self, bool waits) {
-  const struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
+  struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
   self->process =
       process_new(&self->context->process, &spec, waits, &process_handler, self, &self->error);
-  free(spec.memory);
+  buffer_release(&spec.body);
   if (self->process == NULL) {
     end_without_process(self);
     return;

@@ -232,14 +232,12 @@ int kinds_work(char *packed, size_t length) {
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag) {
   struct process_spec spec = {.timeout_seconds = step->timeout_seconds};
-  struct buffer packed = {0};
   if (kind_of(step)->work == NULL) {
     run_kind_prepare_spec(context, step, tag, &spec);
     return spec;
   }
-  (void)buffer_space(&packed, step->memory);
-  step_pack(step, context->known, &packed);
-  spec.work = spec.memory = packed.bytes;
-  spec.work_length = packed.length;
+  spec.message.is_work = true;
+  (void)buffer_space(&spec.body, step->memory);
+  step_pack(step, context->known, &spec.body);
   return spec;
 }

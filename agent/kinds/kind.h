@@ -125,8 +125,8 @@ char *kind_title(const struct step *step, struct masker *masker);
 /* Writes one line for the log, truncated to `size`. */
 void kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
-/* Returns what process_new needs to run this step. The result points into the step and into its own
-   `memory`, which the caller frees afterwards. */
+/* Returns what process_new needs to run this step. The result points into the step. The caller
+   releases its body. */
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 

@@ -24,13 +24,6 @@ static bool has_name(char *const *entries, const char *entry) {
   return false;
 }
 
-static size_t count(char *const *entries) {
-  size_t n = 0;
-  while (entries != NULL && entries[n] != NULL)
-    n++;
-  return n;
-}
-
 /* Whether the text begins with `length` hex digits, not all of which are `same`. */
 static bool has_digits(const char *text, size_t length, char same) {
   return strspn(text, "0123456789abcdef") == length &&
@@ -53,45 +46,54 @@ void run_kind_set_trace(struct step *step, const char *traceparent) {
   if (step->kind != &run_kind.wire || traceparent == NULL || !is_traceparent(traceparent) ||
       step_variable(step, TRACE_VARIABLE) != NULL)
     return;
-  size_t before = count(step->env), length = sizeof TRACE_VARIABLE "=" TRACE_FORM;
+  size_t before = 0, length = sizeof TRACE_VARIABLE "=" TRACE_FORM;
+  while (step->env != NULL && step->env[before] != NULL)
+    before++;
   step->env = memory_resize(step->env, (before + 2) * sizeof *step->env);
   step->env[before] = memory_allocate(length);
   (void)snprintf(step->env[before], length, TRACE_VARIABLE "=%s", traceparent);
   step->env[before + 1] = NULL;
 }
 
-/* Makes argv and envp in one allocation, together with the texts of the agent's own variables; the
-   other texts belong to the step and the context. A variable of the step overrides an inherited
-   one; the agent's own override both. */
+/* Enough for the texts of most commands. */
+#define BODY_FIRST 4096
+
+/* With the NUL. */
+static void add_text(struct buffer *body, const char *text) {
+  buffer_add(body, text, strlen(text) + 1);
+}
+
+static bool is_own(const char *entry) {
+  return strncmp(entry, TAG_VARIABLE, sizeof TAG_VARIABLE - 1) == 0 ||
+         strncmp(entry, ID_VARIABLE, sizeof ID_VARIABLE - 1) == 0;
+}
+
+/* A variable of the step overrides an inherited one; the agent's own override both. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
                            const char *tag, struct process_spec *spec) {
   const struct run_fields *run = step->fields;
   const char *directory = step->working_directory;
-  size_t arguments = count(run->args) + 2;
-  size_t variables = 2 + count(step->env) + count(context->environment) + 1;
-  size_t texts = sizeof TAG_VARIABLE + strlen(tag) + sizeof ID_VARIABLE + strlen(step->step_id);
-  char **argv = memory_allocate((arguments + variables) * sizeof *argv + texts);
-  char **envp = argv + arguments, **next = envp;
-  argv[0] = step->target;
-  memcpy(argv + 1, run->args, (arguments - 1) * sizeof *argv);
-
-  char *own[] = {(char *)(envp + variables), NULL, NULL};
-  own[1] = stpcpy(stpcpy(own[0], TAG_VARIABLE), tag) + 1;
-  const char *end = stpcpy(stpcpy(own[1], ID_VARIABLE), step->step_id) + 1;
-  char *const *const sources[] = {own, step->env, context->environment};
-  for (size_t i = 0; i < 3; i++)
+  struct supervisor_message *message = &spec->message;
+  struct buffer *body = &spec->body;
+  (void)buffer_space(body, BODY_FIRST);
+  add_text(body, step->target);
+  for (message->arguments = 1; run->args[message->arguments - 1] != NULL; message->arguments++)
+    add_text(body, run->args[message->arguments - 1]);
+  buffer_add_string(body, TAG_VARIABLE);
+  add_text(body, tag);
+  buffer_add_string(body, ID_VARIABLE);
+  add_text(body, step->step_id);
+  message->variables = 2;
+  char *const *const sources[] = {step->env, context->environment};
+  for (size_t i = 0; i < 2; i++)
     for (char *const *entry = sources[i]; entry != NULL && *entry != NULL; entry++)
-      if ((i < 1 || !has_name(own, *entry)) && (i < 2 || !has_name(step->env, *entry)))
-        *next++ = *entry;
-  *next++ = NULL;
-  CHECK(end == own[0] + texts && next <= envp + variables);
-
-  spec->exec = (struct exec_command){.argv = argv,
-                                     .envp = envp,
-                                     .directory = directory != NULL ? directory : KIND_DIRECTORY,
-                                     .directory_may_be_missing = directory == NULL,
-                                     .home_at = run->home_at};
-  spec->memory = argv;
+      if (!is_own(*entry) && (i < 1 || !has_name(step->env, *entry))) {
+        add_text(body, *entry);
+        message->variables++;
+      }
+  add_text(body, directory != NULL ? directory : KIND_DIRECTORY);
+  message->directory_may_be_missing = directory == NULL;
+  message->home_at = (uint32_t)run->home_at;
   spec->input = run->input.text;
   spec->input_length = run->input.length;
 }

@@ -287,11 +287,9 @@ static struct supervisor *acquire_supervisor(struct process *self, const struct 
   int input = pipes->child[STDIN_FILENO];
   const int descriptors[3] = {input >= 0 ? input : self->context->stdin_fd,
                               pipes->child[STDOUT_FILENO], pipes->child[STDERR_FILENO]};
-  const struct supervisor_task task = {.exec = spec->exec,
+  const struct supervisor_task task = {.message = &spec->message,
+                                       .body = &spec->body,
                                        .waits = waits,
-                                       .lists_alive = self->context->lists_alive,
-                                       .work = spec->work,
-                                       .work_length = spec->work_length,
                                        .descriptors = descriptors,
                                        .notify = on_notification,
                                        .owner = self};
@@ -309,7 +307,7 @@ struct process *process_new(const struct process_context *context, const struct 
                             struct error *error) {
   int64_t started_ms = clock_monotonic_ms();
   struct pipes pipes;
-  CHECK(!waits || spec->work == NULL);
+  CHECK(!waits || !spec->message.is_work);
   if (make_pipes(&pipes, spec, error) != 0)
     return NULL;
   struct process *self = memory_allocate(sizeof *self);

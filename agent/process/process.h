@@ -8,6 +8,7 @@
 
 #include "agent/process/process_table.h"
 #include "agent/process/supervisors.h"
+#include "base/buffer.h"
 #include "base/error.h"
 
 /*
@@ -51,7 +52,7 @@ struct process_outcome {
   size_t unkillable;         /* processes that survived SIGKILL */
   int64_t survivors;         /* those, or background processes; -1: unknown */
   struct pipe_holder holder; /* a process that still has a stream open; its pid is 0 if none has */
-  /* `alive` are those when the tree was ended, if the context lists them; the usage counts the
+  /* `alive` are those when the tree was ended, if the supervisors list them; the usage counts the
      survivors, too. */
   struct supervisor_report report;
 };
@@ -73,19 +74,15 @@ struct process_context {
   int stdin_fd;     /* reads as empty */
   int64_t grace_ms; /* from SIGTERM to SIGKILL, at the deadline */
   int64_t drain_ms; /* see above */
-  bool lists_alive; /* of commands: see struct process_outcome */
 };
 
-/* The pointers need to be valid during process_new only. */
+/* What it needs during process_new. */
 struct process_spec {
-  struct exec_command exec;
-  const char *input; /* standard input, as a file in memory; NULL: empty */
+  struct supervisor_message message;
+  struct buffer body; /* of the message; the caller releases it */
+  const char *input;  /* standard input of a command, as a file in memory; NULL: empty */
   size_t input_length;
-  /* Packed work, which has no command and no input; NULL: a command. */
-  const char *work;
-  size_t work_length;
   unsigned timeout_seconds;
-  void *memory; /* for the maker of the spec: what the pointers point into */
 };
 
 struct process;

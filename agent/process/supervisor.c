@@ -258,7 +258,7 @@ static void answer_query(struct supervision *self) {
 static void obey(struct supervision *self) {
   int order = read_order(self);
   if (order != SUPERVISOR_ORDER_NONE && self->obeyed == SUPERVISOR_ORDER_NONE &&
-      self->message.lists_alive && !self->agent_died &&
+      self->options->lists_alive && !self->agent_died &&
       atomic_load(&self->page->gate) == SUPERVISOR_GATE_OPEN) {
     const struct process_tree tree = {.turn_ms = 0};
     atomic_store(
@@ -327,7 +327,7 @@ static void point_to_texts(struct supervision *self) {
   self->child.exec = (struct exec_command){
       .argv = argv,
       .envp = envp,
-      .directory = message->has_directory ? at : NULL,
+      .directory = at,
       .directory_may_be_missing = message->directory_may_be_missing,
       .home_at = message->home_at,
   };
@@ -435,7 +435,7 @@ static void handle_message(struct supervision *self) {
     release_message(self);
   } else if (self->child.descriptors[0] < 0) {
     refuse_incomplete(self);
-  } else if (self->message.kind == SUPERVISOR_MESSAGE_WORK) {
+  } else if (self->message.is_work) {
     do_work(self);
     tidy_after_work(self);
   } else {

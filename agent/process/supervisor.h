@@ -1,6 +1,7 @@
 #ifndef AGENT_PROCESS_SUPERVISOR_H
 #define AGENT_PROCESS_SUPERVISOR_H
 
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -48,6 +49,7 @@ struct supervisor_options {
   void (*forget)(void *owner); /* overwrites the agent's secrets before the first work; or NULL */
   void *owner;
   struct supervisor_commands commands;
+  bool lists_alive; /* lists a command's processes before the first order: struct process_outcome */
   int stdin_fd;     /* reads as empty */
   int oom_score_fd; /* the agent's oom_score_adj; 0: supervisors have the agent's score */
   const char *job;  /* for the title; NULL: none */

@@ -16,27 +16,10 @@ union control {
   char space[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
 };
 
-static uint32_t add_texts(struct buffer *body, char *const *texts) {
-  uint32_t count = 0;
-  for (; texts[count] != NULL; count++)
-    buffer_add(body, texts[count], strlen(texts[count]) + 1);
-  return count;
-}
-
-void supervisor_message_pack(struct supervisor_message *self, struct buffer *body,
-                             const struct exec_command *exec, bool lists_alive) {
-  *self = (struct supervisor_message){.kind = SUPERVISOR_MESSAGE_COMMAND,
-                                      .lists_alive = lists_alive,
-                                      .has_directory = exec->directory != NULL,
-                                      .directory_may_be_missing = exec->directory_may_be_missing,
-                                      .home_at = (uint32_t)exec->home_at};
-  self->arguments = add_texts(body, exec->argv);
-  self->variables = add_texts(body, exec->envp);
-  if (exec->directory != NULL)
-    buffer_add(body, exec->directory, strlen(exec->directory) + 1);
-  self->length = body->length;
-  /* The pointers, a NULL behind each array, and one for the alignment. */
-  self->capacity = ((size_t)self->arguments + self->variables + 3) * sizeof(char *);
+/* Returns the size of the body with the pointers, a NULL behind each array, and one pointer for the
+   alignment. */
+static size_t size_of(const struct supervisor_message *self) {
+  return self->length + ((size_t)self->arguments + self->variables + 3) * sizeof(char *);
 }
 
 /* Preserves errno. */
@@ -46,26 +29,27 @@ static void close_fd(int fd) {
   errno = kept_errno;
 }
 
-static int make_file(const char *body, const struct supervisor_message *message) {
+static int make_file(const struct buffer *body, size_t size) {
   int fd = memfd_create("step", MFD_CLOEXEC);
-  if (fd >= 0 && (write_all(fd, body, message->length) != 0 ||
-                  ftruncate(fd, (off_t)(message->length + message->capacity)) != 0)) {
+  if (fd >= 0 &&
+      (write_all(fd, body->bytes, body->length) != 0 || ftruncate(fd, (off_t)size) != 0)) {
     close_fd(fd);
     return -1;
   }
   return fd;
 }
 
-int supervisor_message_send(int fd, const struct supervisor_message *message, const char *body,
-                            const int descriptors[3]) {
+int supervisor_message_send(int fd, const struct supervisor_message *message,
+                            const struct buffer *body, const int descriptors[3]) {
   struct supervisor_message sent = *message;
   int fds[DESCRIPTORS_MAX] = {descriptors[0], descriptors[1], descriptors[2]};
   union control control = {.space = {0}};
-  sent.in_file = message->length + message->capacity > SUPERVISOR_BODY_MAX;
-  if (sent.in_file && (fds[3] = make_file(body, message)) < 0)
+  sent.length = body->length;
+  sent.in_file = size_of(&sent) > SUPERVISOR_BODY_MAX;
+  if (sent.in_file && (fds[3] = make_file(body, size_of(&sent))) < 0)
     return -1;
   const size_t size = (sent.in_file ? 4 : 3) * sizeof *fds;
-  struct iovec pieces[] = {{&sent, sizeof sent}, {(char *)body, sent.in_file ? 0 : sent.length}};
+  struct iovec pieces[] = {{&sent, sizeof sent}, {body->bytes, sent.in_file ? 0 : sent.length}};
   struct msghdr header = {.msg_iov = pieces,
                           .msg_iovlen = 2,
                           .msg_control = &control,
@@ -127,8 +111,7 @@ int supervisor_message_receive(int fd, struct supervisor_message *message,
   *body = space;
   if (!message->in_file)
     return 1;
-  void *mapped = mmap(NULL, message->length + message->capacity, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE, fds[3], 0);
+  void *mapped = mmap(NULL, size_of(message), PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[3], 0);
   close(fds[3]);
   *body = mapped != MAP_FAILED ? mapped : NULL;
   return *body != NULL ? 1 : -1;
@@ -136,5 +119,5 @@ int supervisor_message_receive(int fd, struct supervisor_message *message,
 
 void supervisor_message_release(const struct supervisor_message *message, char *body) {
   if (message->in_file && body != NULL)
-    (void)munmap(body, message->length + message->capacity);
+    (void)munmap(body, size_of(message));
 }

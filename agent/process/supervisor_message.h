@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/process/exec_command.h"
 #include "base/buffer.h"
 
 /*
@@ -15,35 +14,26 @@
  * message that was not received stays in the socket, so that a stopped supervisor can be killed and
  * replaced without a chance that the task runs twice.
  */
-enum supervisor_message_kind { SUPERVISOR_MESSAGE_COMMAND, SUPERVISOR_MESSAGE_WORK };
-
-/* The body of a command is the texts of argv, of envp and of the directory if it has one, each with
-   its NUL; the supervisor has space behind it for the pointers to them. The body of work is what
-   the kind packed. */
+/* The body of a command is the texts of its arguments, of its variables and of its directory, each
+   with its NUL; the supervisor has space behind them for the pointers to them. The body of work is
+   what the kind packed. */
 struct supervisor_message {
-  uint32_t kind; /* enum supervisor_message_kind */
-  bool has_directory;
-  bool directory_may_be_missing;
-  uint32_t home_at;
-  bool lists_alive; /* the supervisor lists the live processes before it obeys the first order */
-  bool in_file;     /* the body is a file, in a fourth descriptor */
+  bool is_work;
+  bool directory_may_be_missing; /* see struct exec_command */
+  bool in_file;                  /* the body is a file, in a fourth descriptor */
+  uint32_t home_at;              /* see struct exec_command */
   uint32_t arguments;
   uint32_t variables;
-  size_t length;   /* of the body */
-  size_t capacity; /* the space behind it */
+  size_t length; /* of the body; supervisor_message_send sets it */
 };
 
 /* A longer body, with its space, travels as a file in memory. */
 #define SUPERVISOR_BODY_MAX ((size_t)32 * 1024)
 
-/* Makes the message of a command, and appends its body to the buffer, which is empty. */
-void supervisor_message_pack(struct supervisor_message *self, struct buffer *body,
-                             const struct exec_command *exec, bool lists_alive);
-
 /* Sends a message without blocking. The descriptors stay the caller's. Returns 0, or -1 with errno.
    A dead supervisor is no error, because the caller has its end of the socket open, too. */
-int supervisor_message_send(int fd, const struct supervisor_message *message, const char *body,
-                            const int descriptors[3]);
+int supervisor_message_send(int fd, const struct supervisor_message *message,
+                            const struct buffer *body, const int descriptors[3]);
 
 /* Whether the supervisor at this end has not received the message that was sent to it. */
 bool supervisor_message_is_pending(int end);

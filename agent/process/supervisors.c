@@ -18,8 +18,6 @@
 #include "agent/process/children.h"
 #include "agent/process/process_tree.h"
 #include "agent/process/supervisor_handle.h"
-#include "agent/process/supervisor_message.h"
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -42,7 +40,6 @@ struct supervisors {
   unsigned idle_max;
   struct list all; /* of struct supervisor */
   struct list drains;
-  struct buffer body;          /* of the message that is being sent */
   struct process_tree orphans; /* the children of this process that are no supervisors */
   struct event *silence;
   struct event *walk; /* over the orphans, and while everything ends */
@@ -164,8 +161,7 @@ void supervisors_make_spare(struct supervisors *self) {
 }
 
 /* Returns NULL with errno. */
-static struct supervisor *assign(struct supervisors *self, const struct supervisor_task *task,
-                                 const struct supervisor_message *message, const char *body) {
+static struct supervisor *assign(struct supervisors *self, const struct supervisor_task *task) {
   struct supervisor *supervisor = find_idle(self);
   if (supervisor == NULL)
     supervisor = make_supervisor(self);
@@ -173,14 +169,15 @@ static struct supervisor *assign(struct supervisors *self, const struct supervis
     return NULL;
   supervisor->is_waiting = task->waits;
   supervisor_reset_page(supervisor);
-  if (supervisor_message_send(supervisor->socket, message, body, task->descriptors) != 0)
+  if (supervisor_message_send(supervisor->socket, task->message, task->body, task->descriptors) !=
+      0)
     return NULL;
   supervisor->state = SUPERVISOR_RUNS;
   supervisor->order = SUPERVISOR_ORDER_NONE;
   supervisor->kill_ms = 0;
   supervisor->asked = supervisor->answered = 0;
   supervisor->replaced = 0;
-  supervisor->is_work = message->kind == SUPERVISOR_MESSAGE_WORK;
+  supervisor->is_work = task->message->is_work;
   supervisor->left = 0;
   supervisor->is_complete = false;
   supervisor->notify = task->notify;
@@ -191,22 +188,13 @@ static struct supervisor *assign(struct supervisors *self, const struct supervis
 
 struct supervisor *supervisors_acquire(struct supervisors *self, const struct supervisor_task *task,
                                        struct error *error) {
-  struct buffer *body = &self->body;
-  struct supervisor_message message = {.kind = SUPERVISOR_MESSAGE_WORK,
-                                       .length = task->work_length};
-  body->length = 0;
-  if (task->work == NULL)
-    supervisor_message_pack(&message, body, &task->exec, task->lists_alive);
-  struct supervisor *supervisor =
-      assign(self, task, &message, task->work != NULL ? task->work : body->bytes);
-  const int assign_errno = errno;
-  if (body->capacity > SUPERVISOR_BODY_MAX)
-    buffer_release(body);
+  struct supervisor *supervisor = assign(self, task);
   if (supervisor != NULL)
     return supervisor;
+  const int assign_errno = errno;
   char what[128];
   (void)snprintf(what, sizeof what, "cannot start %.100s",
-                 task->work != NULL ? "a process" : task->exec.argv[0]);
+                 task->message->is_work ? "a process" : task->body->bytes);
   (void)error_set_reason(error, what, assign_errno);
   return NULL;
 }
@@ -493,8 +481,9 @@ struct supervisors *supervisors_new(struct event_base *base,
   return self;
 }
 
-void supervisors_limit_idle(struct supervisors *self, unsigned count) {
-  self->idle_max = count;
+void supervisors_set_terms(struct supervisors *self, unsigned idle_max, bool lists_alive) {
+  self->idle_max = idle_max;
+  self->options.lists_alive = lists_alive;
 }
 
 /* How long all supervisors without a task may take to die. */
@@ -524,6 +513,5 @@ void supervisors_free(struct supervisors *self) {
     free_drain(drain);
   event_free(self->walk);
   event_free(self->silence);
-  buffer_release(&self->body);
   free(self);
 }

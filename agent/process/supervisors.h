@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/process/exec_command.h"
 #include "agent/process/supervisor.h"
+#include "agent/process/supervisor_message.h"
 #include "agent/process/supervisor_page.h"
 #include "base/error.h"
 
@@ -36,21 +36,20 @@ struct supervisors *supervisors_new(struct event_base *base,
                                     const struct supervisor_options *options);
 void supervisors_free(struct supervisors *self);
 
-/* Sets how many idle supervisors are kept at most; 1 at first. */
-void supervisors_limit_idle(struct supervisors *self, unsigned count);
+/* Sets how many idle supervisors are kept at most; 1 at first. `lists_alive`: see struct
+   supervisor_options; false at first. To be called before there is a supervisor. */
+void supervisors_set_terms(struct supervisors *self, unsigned idle_max, bool lists_alive);
 
 /* Makes a supervisor if none is idle. If that fails, the next task tries again and reports why. */
 void supervisors_make_spare(struct supervisors *self);
 
 /* --- one supervisor (supervisor_handle.c) ----------------------------------------------------- */
 
-/* A command, or packed work. The pointers need to be valid during the call only. */
+/* The pointers need to be valid during the call only. */
 struct supervisor_task {
-  struct exec_command exec;
-  bool waits;       /* for supervisor_start */
-  bool lists_alive; /* see struct process_outcome */
-  const char *work; /* NULL: a command */
-  size_t work_length;
+  const struct supervisor_message *message;
+  const struct buffer *body;
+  bool waits;             /* for supervisor_start */
   const int *descriptors; /* its 0, 1 and 2, which stay the caller's; work does not use its 0 */
   void (*notify)(void *owner);
   void *owner;

@@ -91,14 +91,24 @@ static int tear_down(void **state) {
 
 static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
 
+static uint32_t add_texts(struct buffer *body, char *const *texts) {
+  uint32_t count = 0;
+  for (; texts[count] != NULL; count++)
+    buffer_add(body, texts[count], strlen(texts[count]) + 1);
+  return count;
+}
+
 static void start_argv(struct process_owner *self, char *const *argv) {
-  struct process_spec spec = {.exec = {.argv = argv, .envp = self->loop.environment},
-                              .timeout_seconds = 600};
+  struct process_spec spec = {.timeout_seconds = 600};
+  spec.message.arguments = add_texts(&spec.body, argv);
+  spec.message.variables = add_texts(&spec.body, self->loop.environment);
+  buffer_add(&spec.body, ".", sizeof ".");
   struct error error;
   memset(self->length, 0, sizeof self->length);
   self->output[0][0] = self->output[1][0] = '\0';
   self->ended = 0;
   self->process = process_new(&self->context, &spec, false, &handler, self, &error);
+  buffer_release(&spec.body);
   assert_non_null(self->process);
   assert_int_equal(self->ended, 0);
 }
