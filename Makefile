@@ -26,7 +26,7 @@ CLIENT_MAX_BYTES ?= 665600
 # memory. The code that waits for steps from Redis comes first, with the C library; then what a step needs; then
 # TLS; then other frontends and file operations. Changes here show in the bench, as "memory, idle".
 at_start := $(patsubst %,$(out)/obj/%.o,$(call existing,agent/tools/tool \
-  $(addprefix agent/process/,supervisor supervisor_handle supervisors)))
+  $(addprefix agent/process/,supervisor supervisor_fork supervisors)))
 later = $(filter-out $(at_start),$(foreach pattern,$(1),$(filter $(out)/obj/$(pattern),$(linked))))
 for_steps = $(call later,agent/kinds/% agent/process/% wire/%) $(filter %/libcjson.a,$^)
 for_tls = $(call later,agent/frontends/redis/connection/tls%) $(filter %/libmbedtls.a,$^)

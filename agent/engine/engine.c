@@ -8,6 +8,7 @@
 
 #include "agent/engine/engine_state.h"
 #include "agent/process/process_table.h"
+#include "agent/process/supervisor_fork.h"
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -207,7 +208,7 @@ bool engine_find_processes(struct engine *self) {
 #define DEAD_AGENTS_PAUSE_MS 10
 
 static size_t count_dead_agents(const struct engine *self) {
-  return self->options.job_id != NULL ? supervisors_count_orphaned(self->job) : 0;
+  return self->options.job_id != NULL ? supervisor_fork_count_orphaned(self->job) : 0;
 }
 
 LOOP_CALLBACK(on_dead_agents, struct engine *self) {
@@ -286,7 +287,8 @@ struct engine *engine_new(const struct engine_options *options) {
                                  .engine = self,
                                  .process = {.base = options->base,
                                              .supervisors = self->supervisors,
-                                             .stdin_fd = options->supervisor.stdin_fd},
+                                             .stdin_fd = options->supervisor.stdin_fd,
+                                             .drains = &self->drains},
                                  .log = options->log,
                                  .secrets = options->secrets,
                                  .kind = options->kind,
@@ -312,6 +314,7 @@ void engine_free(struct engine *self) {
   event_free(self->dead_agents);
   event_free(self->shutdown.limit);
   supervisors_free(self->supervisors);
+  process_end_drains(&self->execution_context.process);
   if (self->memory_guard != NULL)
     memory_guard_free(self->memory_guard);
   free(self);

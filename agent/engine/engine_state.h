@@ -35,6 +35,7 @@ struct engine {
   uint64_t last_number; /* of the execution made last */
   struct execution_context execution_context;
   struct supervisors *supervisors;
+  struct list drains;                /* of process_context */
   struct memory_guard *memory_guard; /* NULL before the first step */
   struct signals *signals;           /* NULL: the caller reads them */
   struct event *spare;               /* makes a supervisor ahead of time */

@@ -52,14 +52,15 @@ struct process {
 static void end_count(struct process *self) {
   struct process_outcome *outcome = &self->outcome;
   struct supervisor_report *report = &outcome->report;
-  const struct supervisor_census *census = supervisor_answer(self->supervisor);
+  struct supervisor_census census;
+  const bool is_known = supervisor_read_answer(self->supervisor, &census);
   self->state = OVER;
   supervisor_read_report(self->supervisor, report);
   outcome->survivors = (int64_t)outcome->unkillable;
-  if (census != NULL && self->is_held)
-    outcome->holder = census->holder;
+  if (is_known && self->is_held)
+    outcome->holder = census.holder;
   if (outcome->unkillable == 0 && supervisor_state(self->supervisor) == SUPERVISOR_HOLDS)
-    outcome->survivors = census != NULL ? census->living : -1;
+    outcome->survivors = is_known ? census.living : -1;
   if (report->usage.processes >= 0)
     report->usage.processes =
         outcome->survivors >= 0 ? report->usage.processes + outcome->survivors : -1;
@@ -81,11 +82,51 @@ static void end_if_complete(struct process *self) {
     end_count(self);
 }
 
+/* --- pipes that background processes have open ------------------------------------------------ */
+
+struct pipe_drain {
+  struct list_node node;
+  struct list *drains;
+  struct event *readable;
+  int fd;
+};
+
+static void free_drain(struct pipe_drain *self) {
+  list_remove(self->drains, &self->node);
+  event_free(self->readable);
+  close(self->fd);
+  free(self);
+}
+
+/* One read per turn of the loop: a process that prints without end must not delay the others. */
+LOOP_CALLBACK(discard, struct pipe_drain *self) {
+  char discarded[16384];
+  ssize_t length = read(self->fd, discarded, sizeof discarded);
+  if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
+    free_drain(self);
+}
+
+/* Reads and discards output until the last writer is gone. A closed pipe would break a server that a
+   command started for later steps. */
+static void drain(const struct process_context *context, int fd) {
+  struct pipe_drain *drain = memory_allocate(sizeof *drain);
+  *drain = (struct pipe_drain){.drains = context->drains, .fd = fd};
+  drain->readable = loop_event_new(context->base, fd, EV_READ | EV_PERSIST, discard, drain);
+  list_append(context->drains, &drain->node);
+}
+
+void process_end_drains(const struct process_context *context) {
+  LIST_FOR_EACH (struct pipe_drain, drain, context->drains, node)
+    free_drain(drain);
+}
+
+/* --- the streams of the command --------------------------------------------------------------- */
+
 static void end_stream(struct output_stream *stream, bool held) {
   event_free(stream->readable);
   stream->readable = NULL;
   if (held)
-    supervisors_drain(stream->process->context->supervisors, stream->fd);
+    drain(stream->process->context, stream->fd);
   else
     close(stream->fd);
   stream->fd = -1;
@@ -156,8 +197,9 @@ static void kill_or_give_up(struct process *self) {
 static void on_notification(void *owner) {
   struct process *self = owner;
   enum supervisor_state state = supervisor_state(self->supervisor);
+  struct supervisor_census census;
   if (self->state == COUNTING &&
-      (state >= SUPERVISOR_DIED || supervisor_answer(self->supervisor) != NULL)) {
+      (state >= SUPERVISOR_DIED || supervisor_read_answer(self->supervisor, &census))) {
     end_count(self);
     return;
   }
@@ -385,8 +427,8 @@ void process_stop(struct process *self, int64_t grace_ms) {
 }
 
 int64_t process_memory(const struct process *self) {
-  const struct supervisor_census *census = supervisor_answer(self->supervisor);
-  return census != NULL ? census->rss_bytes : 0;
+  struct supervisor_census census;
+  return supervisor_read_answer(self->supervisor, &census) ? census.rss_bytes : 0;
 }
 
 pid_t process_pid(const struct process *self) {

@@ -10,6 +10,7 @@
 #include "agent/process/supervisors.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/list.h"
 
 /*
  * One command, or work, from its start until it is over. It deals in bytes and an outcome, and
@@ -34,7 +35,7 @@
  * If processes are left when it is over, their supervisor is asked which, for at most
  * SUPERVISOR_ANSWER_MS. A stream ends at end-of-file. If a background process still has it open
  * `drain_ms` after the command ended, it ends after the bytes that were in it at that moment, and
- * is then drained (supervisors_drain).
+ * is then one of the context's drains: its output is discarded until its last writer is gone.
  */
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
@@ -71,9 +72,10 @@ struct process_handler {
 struct process_context {
   struct event_base *base;
   struct supervisors *supervisors;
-  int stdin_fd;     /* reads as empty */
-  int64_t grace_ms; /* from SIGTERM to SIGKILL, at the deadline */
-  int64_t drain_ms; /* see above */
+  int stdin_fd;        /* reads as empty */
+  int64_t grace_ms;    /* from SIGTERM to SIGKILL, at the deadline */
+  int64_t drain_ms;    /* see above */
+  struct list *drains; /* of all processes: see process_end_drains */
 };
 
 /* What it needs during process_new. */
@@ -114,6 +116,9 @@ void process_pause(struct process *self, bool paused);
    most the context's. The outcome is PROCESS_STOPPED, unless the deadline was first. After the
    command has ended, this only cuts short the wait for its streams, and the outcome stays. */
 void process_stop(struct process *self, int64_t grace_ms);
+
+/* Closes the drains of all processes. */
+void process_end_drains(const struct process_context *context);
 
 /* Returns the resident bytes of its tree, as of supervisors_count; shared memory counts for each
    process. */

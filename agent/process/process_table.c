@@ -52,6 +52,14 @@ pid_t process_table_parent(pid_t pid) {
   return process_table_living(pid, &lives);
 }
 
+bool process_table_is_held(pid_t pid) {
+  char stat[512];
+  if (process_table_read_file(pid, "stat", stat, sizeof stat) <= 0)
+    return true;
+  const char state = *process_table_after_name(stat);
+  return state == 'T' || state == 't' || state == 'D';
+}
+
 /* How many processes are visited before the clock is read again. */
 #define VISITED_AT_ONCE 128
 

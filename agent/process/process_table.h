@@ -21,6 +21,10 @@ pid_t process_table_parent(pid_t pid);
    and then looks like a zombie except for the number of its threads. */
 pid_t process_table_living(pid_t pid, bool *lives);
 
+/* Whether it is stopped, or blocked in the kernel, or its state is unknown; not if it only waits for
+   a processor. */
+bool process_table_is_held(pid_t pid);
+
 /* How far /proc was read, and until when it may be read. All zeros: from the beginning, without a
    limit. */
 struct process_scan {

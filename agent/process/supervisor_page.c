@@ -1,9 +1,11 @@
 #include "agent/process/supervisor_page.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/process/process_tree.h"
 #include "base/memory.h"
 
 /* JSON's largest exact integer, which is above any real figure. */
@@ -70,17 +72,43 @@ static bool copy_page(struct supervisor_page *copy, const struct supervisor_page
   return true;
 }
 
+/* The list is long, and invalid without its count. */
+void supervisor_page_reset(struct supervisor_page *self, bool waits) {
+  memset(self, 0, offsetof(struct supervisor_page, alive));
+  self->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
+  atomic_store(&self->gate, waits ? SUPERVISOR_GATE_CLOSED : SUPERVISOR_GATE_OPEN);
+}
+
+void supervisor_page_end(struct supervisor_page *self, int status) {
+  self->usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
+  atomic_store(&self->left, 0);
+  if (atomic_load(&self->ended) == 0)
+    self->status = status;
+  atomic_store(&self->ended, 1);
+}
+
+struct supervisor_census supervisor_census_read(const struct supervisor_page *page) {
+  struct supervisor_census answer = page->census;
+  answer.holder.name[sizeof answer.holder.name - 1] = '\0';
+  answer.holder.command[sizeof answer.holder.command - 1] = '\0';
+  if (answer.living < -1 || answer.living > PROCESS_TREE_MAX || answer.rss_bytes < 0 ||
+      answer.holder.pid < 0)
+    answer = (struct supervisor_census){.living = -1};
+  return answer;
+}
+
 bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page) {
   struct supervisor_page copy;
   const bool has_ended = atomic_load(&page->ended) != 0; /* first, because it guards the rest */
-  *self = (struct supervisor_report){.usage = SUPERVISOR_UNKNOWN_USAGE};
+  *self = (struct supervisor_report){.status = SIGKILL, .usage = SUPERVISOR_UNKNOWN_USAGE};
   if (!copy_page(&copy, page) || !is_plausible(&copy))
     return false;
-  *self = (struct supervisor_report){.has_ended = has_ended,
-                                     .status = copy.status,
-                                     .failure = copy.failure,
-                                     .usage = copy.usage,
-                                     .alive_count = copy.alive_count};
+  if (has_ended) {
+    self->status = copy.status;
+    self->usage = copy.usage;
+  }
+  self->failure = copy.failure;
+  self->alive_count = copy.alive_count;
   if (copy.failure.stage != EXEC_DONE && copy.failure.stage != EXEC_NO_PROCESS)
     self->whole_reason =
         memory_copy(page->whole_reason, strnlen(page->whole_reason, EXEC_REASON_MAX - 1));

@@ -65,10 +65,19 @@ struct supervisor_page {
   char whole_reason[EXEC_REASON_MAX]; /* of a failure of exec_command; else undefined */
 };
 
+/* Prepares the page for a task, with the gate closed if that waits. */
+void supervisor_page_reset(struct supervisor_page *self, bool waits);
+
+/* The supervisor of a task is dead, or never had it. The figures are unknown then, and so is the
+   end, unless the supervisor has reported that: it becomes this status. */
+void supervisor_page_end(struct supervisor_page *self, int status);
+
+/* Returns a checked copy of the answer. Impossible values become an answer of "unknown". */
+struct supervisor_census supervisor_census_read(const struct supervisor_page *page);
+
 /* The agent's checked copy of how the task ended. */
 struct supervisor_report {
-  bool has_ended; /* `status` is valid */
-  int status;     /* as of waitpid(2) */
+  int status; /* as of waitpid(2); SIGKILL if the end is unknown */
   struct exec_failure failure;
   char *whole_reason; /* of a failure of exec_command, uncut; NULL: none */
   struct step_usage usage;
@@ -76,8 +85,8 @@ struct supervisor_report {
   struct step_process *alive; /* NULL if there are none */
 };
 
-/* Copies the report. Returns false if a value is impossible: then nothing is known. The caller calls
-   supervisor_report_release. */
+/* Copies the report. Before the end its figures are unknown. Returns false if a value is impossible:
+   then nothing is known. The caller calls supervisor_report_release. */
 bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page);
 
 void supervisor_report_release(struct supervisor_report *self);

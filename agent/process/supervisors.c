@@ -11,14 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/process/children.h"
 #include "agent/process/process_tree.h"
-#include "agent/process/supervisor_handle.h"
+#include "agent/process/supervisor_fork.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -33,13 +36,14 @@
 /* How often supervisors that are silent are checked. */
 #define SILENCE_MS 250
 
+#define FUTEX_WAKE 1 /* of linux/futex.h, which musl does not have */
+
 struct supervisors {
   struct event_base *base;
   struct supervisor_options options;
   bool has_died; /* a supervisor, in this call of supervisors_reap */
   unsigned idle_max;
-  struct list all; /* of struct supervisor */
-  struct list drains;
+  struct list all;             /* of struct supervisor */
   struct process_tree orphans; /* the children of this process that are no supervisors */
   struct event *silence;
   struct event *walk; /* over the orphans, and while everything ends */
@@ -52,14 +56,41 @@ struct supervisors {
   void *gone_owner;
 };
 
-struct pipe_drain {
+/* The agent's record of one supervisor: its process, its task, and what it reported. */
+struct supervisor {
   struct list_node node;
-  struct list *drains;
+  struct supervisors *supervisors;
+  pid_t pid;     /* 0: it was reaped */
+  int socket;    /* -1: the supervisor was dismissed */
+  int other_end; /* the supervisor's, to take back a message that it did not receive; or -1 */
+  struct supervisor_page *page;
   struct event *readable;
-  int fd;
+  void (*notify)(void *owner); /* NULL: no process has acquired it */
+  void *owner;
+  enum supervisor_state state;
+  int order;       /* enum supervisor_order; the page has a copy */
+  bool is_waiting; /* for supervisor_start; the page has a copy */
+  int64_t kill_ms; /* when it was ordered to kill; monotonic, 0: it was not */
+  /* Since when the supervisor is expected to become ready or, with a task, to receive it; 0: it
+     has. */
+  int64_t silent_since_ms;
+  unsigned replaced; /* how often, since it got the task */
+  bool is_work;
+  bool leaves;    /* accepts no more tasks */
+  unsigned asked; /* the last query; the page has a copy */
 };
 
 #define FOR_EACH(SUPERVISOR, LIST) LIST_FOR_EACH (struct supervisor, SUPERVISOR, LIST, node)
+
+/* Whether it has a task that is not over. */
+static bool has_processes(const struct supervisor *self) {
+  return self->state != SUPERVISOR_DONE;
+}
+
+/* Whether it is ready for a task. */
+static bool is_idle(const struct supervisor *self) {
+  return self->state == SUPERVISOR_DONE && self->notify == NULL && self->socket >= 0;
+}
 
 static struct supervisor *find_supervisor(const struct supervisors *self, pid_t pid) {
   FOR_EACH(supervisor, &self->all)
@@ -74,16 +105,26 @@ static bool is_supervisor(void *context, pid_t pid) {
 
 static struct supervisor *find_idle(const struct supervisors *self) {
   FOR_EACH(supervisor, &self->all)
-  if (supervisor_is_idle(supervisor))
+  if (is_idle(supervisor))
     return supervisor;
   return NULL;
 }
 
 /* --- a supervisor's end ----------------------------------------------------------------------- */
 
+/* Closes the socket, after which the supervisor exits when it has nothing to do. */
+static void dismiss(struct supervisor *self) {
+  if (self->socket < 0)
+    return;
+  event_free(self->readable);
+  close(self->socket);
+  close(self->other_end);
+  self->socket = self->other_end = -1;
+}
+
 static void remove_supervisor(struct supervisor *self) {
   list_remove(&self->supervisors->all, &self->node);
-  supervisor_dismiss(self);
+  dismiss(self);
   (void)munmap(self->page, sizeof *self->page);
   free(self);
 }
@@ -96,9 +137,9 @@ static void keep_or_dismiss(struct supervisor *self) {
     return;
   }
   FOR_EACH(other, &self->supervisors->all)
-  idle += supervisor_is_idle(other);
+  idle += is_idle(other);
   if (self->leaves || idle > self->supervisors->idle_max)
-    supervisor_dismiss(self);
+    dismiss(self);
 }
 
 void supervisor_release(struct supervisor *self) {
@@ -107,21 +148,41 @@ void supervisor_release(struct supervisor *self) {
     keep_or_dismiss(self);
 }
 
-static void check_gone(struct supervisors *self);
+static void walk_now(struct supervisors *self) {
+  self->walk_ms = WALK_MS;
+  loop_timer_start_now(self->walk);
+}
 
 static void notify(struct supervisor *self) {
-  struct supervisors *supervisors = self->supervisors;
+  if (self->supervisors->gone != NULL)
+    walk_now(self->supervisors);
   if (self->notify != NULL)
     self->notify(self->owner);
   else if (self->state == SUPERVISOR_DONE)
     keep_or_dismiss(self);
-  check_gone(supervisors);
+}
+
+/* --- its notifications ------------------------------------------------------------------------- */
+
+/* Reads one notification, updates the state, and returns it; -1 if there is none. There is no
+   end-of-file, because the agent has the other end, too: supervisors_reap finds dead ones. */
+static int receive_notification(struct supervisor *self) {
+  unsigned char notification = 0;
+  if (recv(self->socket, &notification, sizeof notification, MSG_DONTWAIT) <= 0)
+    return -1;
+  if (self->state != SUPERVISOR_RUNS || notification != 0)
+    self->silent_since_ms = 0;
+  if ((notification & SUPERVISOR_ENDED) != 0 && self->state == SUPERVISOR_RUNS)
+    self->state = SUPERVISOR_HOLDS;
+  if ((notification & SUPERVISOR_EMPTY) != 0)
+    self->state = SUPERVISOR_DONE;
+  if ((notification & SUPERVISOR_LEAVES) != 0)
+    self->leaves = true;
+  return notification;
 }
 
 LOOP_CALLBACK(on_notification, struct supervisor *self) {
-  int notification = supervisor_receive_notification(self);
-  if (notification > 0 &&
-      (notification & (SUPERVISOR_ENDED | SUPERVISOR_EMPTY | SUPERVISOR_COUNTED)) != 0)
+  if (receive_notification(self) > 0)
     notify(self);
 }
 
@@ -134,22 +195,46 @@ static void expect_report(struct supervisor *self) {
     loop_timer_start(timer, SILENCE_MS);
 }
 
+/* Makes the process, or another one in place of one that was reaped: it has the same socket, with
+   the message in it, and the same page, which other supervisors do not inherit. Returns 0, or -1
+   with errno. */
+static int start_process(struct supervisor *self) {
+  (void)madvise(self->page, sizeof *self->page, MADV_DOFORK);
+  pid_t pid = supervisor_fork(&self->supervisors->options, self->page, self->other_end);
+  (void)madvise(self->page, sizeof *self->page, MADV_DONTFORK);
+  if (pid < 0)
+    return -1;
+  self->pid = pid;
+  expect_report(self);
+  return 0;
+}
+
 /* Returns NULL with errno. */
 static struct supervisor *make_supervisor(struct supervisors *self) {
-  struct supervisor *supervisor = memory_allocate(sizeof *supervisor);
-  *supervisor =
-      (struct supervisor){.supervisors = self, .options = &self->options, .state = SUPERVISOR_DONE};
-  if (supervisor_open(supervisor) != 0) {
-    const int open_errno = errno;
-    free(supervisor);
-    errno = open_errno;
+  int ends[2];
+  struct supervisor_page *page =
+      mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED)
+    return NULL;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    (void)munmap(page, sizeof *page);
     return NULL;
   }
+  struct supervisor *supervisor = memory_allocate(sizeof *supervisor);
+  *supervisor = (struct supervisor){.supervisors = self,
+                                    .socket = ends[0],
+                                    .other_end = ends[1],
+                                    .page = page,
+                                    .state = SUPERVISOR_DONE};
   supervisor->readable = loop_event_new(self->base, supervisor->socket, EV_READ | EV_PERSIST,
                                         on_notification, supervisor);
-  expect_report(supervisor);
   list_append(&self->all, &supervisor->node);
-  return supervisor;
+  if (start_process(supervisor) == 0)
+    return supervisor;
+  const int fork_errno = errno;
+  remove_supervisor(supervisor);
+  errno = fork_errno;
+  return NULL;
 }
 
 /* Makes none while the agent is so large that the supervisor would exit after its first task. */
@@ -160,75 +245,163 @@ void supervisors_make_spare(struct supervisors *self) {
     (void)make_supervisor(self);
 }
 
-/* Returns NULL with errno. */
-static struct supervisor *assign(struct supervisors *self, const struct supervisor_task *task) {
+struct supervisor *supervisors_acquire(struct supervisors *self, const struct supervisor_task *task,
+                                       struct error *error) {
   struct supervisor *supervisor = find_idle(self);
   if (supervisor == NULL)
     supervisor = make_supervisor(self);
-  if (supervisor == NULL)
+  if (supervisor != NULL)
+    supervisor_page_reset(supervisor->page, task->waits);
+  if (supervisor == NULL || supervisor_message_send(supervisor->socket, task->message, task->body,
+                                                    task->descriptors) != 0) {
+    const int reason = errno;
+    char what[128];
+    (void)snprintf(what, sizeof what, "cannot start %.100s",
+                   task->message->is_work ? "a process" : task->body->bytes);
+    (void)error_set_reason(error, what, reason);
     return NULL;
-  supervisor->is_waiting = task->waits;
-  supervisor_reset_page(supervisor);
-  if (supervisor_message_send(supervisor->socket, task->message, task->body, task->descriptors) !=
-      0)
-    return NULL;
+  }
   supervisor->state = SUPERVISOR_RUNS;
   supervisor->order = SUPERVISOR_ORDER_NONE;
-  supervisor->kill_ms = 0;
-  supervisor->asked = supervisor->answered = 0;
-  supervisor->replaced = 0;
+  supervisor->is_waiting = task->waits;
   supervisor->is_work = task->message->is_work;
-  supervisor->left = 0;
-  supervisor->is_complete = false;
+  supervisor->kill_ms = 0;
+  supervisor->replaced = 0;
+  supervisor->asked = 0;
   supervisor->notify = task->notify;
   supervisor->owner = task->owner;
   expect_report(supervisor);
   return supervisor;
 }
 
-struct supervisor *supervisors_acquire(struct supervisors *self, const struct supervisor_task *task,
-                                       struct error *error) {
-  struct supervisor *supervisor = assign(self, task);
-  if (supervisor != NULL)
-    return supervisor;
-  const int assign_errno = errno;
-  char what[128];
-  (void)snprintf(what, sizeof what, "cannot start %.100s",
-                 task->message->is_work ? "a process" : task->body->bytes);
-  (void)error_set_reason(error, what, assign_errno);
-  return NULL;
+void supervisor_start(struct supervisor *self) {
+  self->is_waiting = false;
+  atomic_store(&self->page->gate, SUPERVISOR_GATE_OPEN);
+  (void)syscall(SYS_futex, &self->page->gate, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* --- what it reported ------------------------------------------------------------------------- */
+
+/* The page may be ahead of the notifications. */
+enum supervisor_state supervisor_state(const struct supervisor *self) {
+  bool has_ended = atomic_load(&self->page->ended) != 0;
+  return self->state == SUPERVISOR_RUNS && has_ended ? SUPERVISOR_HOLDS : self->state;
+}
+
+pid_t supervisor_pid(const struct supervisor *self) {
+  int pid = atomic_load(&self->page->pid);
+  return pid > 0 ? (pid_t)pid : 0;
+}
+
+/* After a report of impossible values the supervisor gets no other task. */
+void supervisor_read_report(struct supervisor *self, struct supervisor_report *report) {
+  const struct log *log = self->supervisors->options.log;
+  if (supervisor_report_read(report, self->page))
+    return;
+  self->leaves = true;
+  if (log != NULL)
+    log_line(log, LOG_ERROR, NULL,
+             "supervisor %d reported impossible values about its step: the step counts as killed",
+             (int)self->pid);
+}
+
+size_t supervisor_left(const struct supervisor *self) {
+  size_t left = atomic_load(&self->page->left);
+  return left < PROCESS_TREE_MAX ? left : PROCESS_TREE_MAX;
+}
+
+static bool can_answer(const struct supervisor *self) {
+  return self->pid != 0 && !self->is_work && has_processes(self);
+}
+
+static bool has_answered(const struct supervisor *self) {
+  return atomic_load(&self->page->answered) == self->asked;
+}
+
+/* Each query differs from the one before in the bits above the lowest, and also asks what an open
+   one asked. */
+bool supervisor_ask(struct supervisor *self, bool holder) {
+  if (!can_answer(self))
+    return false;
+  holder |= !has_answered(self) && (self->asked & SUPERVISOR_ASKS_HOLDER) != 0;
+  self->asked = (self->asked | SUPERVISOR_ASKS_HOLDER) + 1 + (holder ? SUPERVISOR_ASKS_HOLDER : 0);
+  atomic_store(&self->page->asked, self->asked);
+  (void)kill(self->pid, SIGCONT);
+  return true;
+}
+
+bool supervisor_read_answer(const struct supervisor *self, struct supervisor_census *answer) {
+  if (self->asked == 0 || !has_answered(self))
+    return false;
+  *answer = supervisor_census_read(self->page);
+  return true;
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static void raise_order(struct supervisor *self, int order) {
+  if (self->order < order)
+    self->order = order;
+  atomic_store(&self->page->order, self->order);
+  if (self->pid > 0)
+    (void)kill(self->pid, SIGCONT);
+}
+
+void supervisor_kill(struct supervisor *self) {
+  if (!has_processes(self))
+    return;
+  if (self->kill_ms == 0)
+    self->kill_ms = clock_monotonic_ms();
+  raise_order(self, SUPERVISOR_ORDER_KILL);
+  if (self->is_work && self->pid > 0)
+    (void)kill(self->pid, SIGKILL);
+}
+
+void supervisor_terminate(struct supervisor *self) {
+  if (self->is_work || self->is_waiting)
+    supervisor_kill(self);
+  else if (has_processes(self))
+    raise_order(self, SUPERVISOR_ORDER_TERMINATE);
 }
 
 /* --- silent supervisors ----------------------------------------------------------------------- */
 
+/* The task never runs. `reason`: why; NULL: it was ordered to end. */
 static void take_back_task(struct supervisor *self, const char *reason) {
   self->silent_since_ms = 0;
   if (!supervisor_message_take_back(self->other_end))
     return; /* it has received the message in the meantime */
-  supervisor_set_never_run(self, reason);
+  if (reason != NULL) {
+    self->page->failure.stage = EXEC_NO_PROCESS;
+    (void)error_set(&self->page->failure.reason, "cannot start a process: %s", reason);
+  }
+  supervisor_page_end(self->page, SIGKILL);
+  self->state = SUPERVISOR_DONE;
+  dismiss(self);
+  if (self->pid > 0)
+    (void)kill(self->pid, SIGKILL);
   notify(self);
 }
 
 /* It was reaped without having received its task, which another process finds in the socket. */
 static void replace(struct supervisor *self) {
-  if (self->replaced == SUPERVISOR_REPLACED_MAX) {
+  if (self->order != SUPERVISOR_ORDER_NONE) {
+    take_back_task(self, NULL);
+  } else if (self->replaced++ == SUPERVISOR_REPLACED_MAX) {
     take_back_task(self, "its supervisor does not respond: another process of the same user may "
                          "stop or kill it");
-    return;
+  } else {
+    supervisor_page_reset(self->page, self->is_waiting);
+    if (start_process(self) != 0)
+      take_back_task(self, strerror(errno));
   }
-  self->replaced++;
-  supervisor_reset_page(self);
-  if (supervisor_fork(self) == 0)
-    expect_report(self);
-  else
-    take_back_task(self, strerror(errno));
 }
 
 /* A process that is late and held is killed; on_supervisor_died replaces it. */
 static void check_silent(struct supervisor *self, int64_t now_ms) {
   const bool has_task = self->state == SUPERVISOR_RUNS;
   const bool is_late =
-      now_ms - self->silent_since_ms >= SUPERVISOR_REPORT_MS && supervisor_is_held(self);
+      now_ms - self->silent_since_ms >= SUPERVISOR_REPORT_MS && process_table_is_held(self->pid);
   if (has_task && !supervisor_message_is_pending(self->other_end))
     self->silent_since_ms = 0;
   else if (has_task && self->order != SUPERVISOR_ORDER_NONE)
@@ -253,40 +426,29 @@ LOOP_CALLBACK(on_silence, struct supervisors *self) {
 
 /* --- orphans, and the end of everything ------------------------------------------------------- */
 
-static void kill_orphans(struct supervisors *self, int64_t now_ms) {
-  const size_t left = process_tree_signal(&self->orphans, SIGKILL);
-  self->kills_orphans = left > 0;
-  if (self->give_up_ms == 0 || (left > 0 && now_ms < self->give_up_ms))
-    return;
+static void kill_supervised(struct supervisors *self) {
+  FOR_EACH(supervisor, &self->all)
+  supervisor_kill(supervisor);
+}
+
+/* The orphans of dead supervisors are gone, or given up. */
+static void end_orphaned_tasks(struct supervisors *self, size_t left) {
   self->give_up_ms = 0;
   FOR_EACH(supervisor, &self->all) {
     if (supervisor->state != SUPERVISOR_DIED)
       continue;
-    supervisor->left = left;
+    atomic_store(&supervisor->page->left, (unsigned)left);
     supervisor->state = SUPERVISOR_DONE;
     notify(supervisor);
   }
 }
 
-static void walk_now(struct supervisors *self) {
-  self->walk_ms = WALK_MS;
-  loop_timer_start_now(self->walk);
-}
-
-static size_t count_left(struct supervisors *self) {
-  size_t left = process_tree_signal(&self->orphans, 0);
+/* While everything ends, with this many orphans: calls `gone` if no process is left, or the time is
+   over. */
+static void check_gone(struct supervisors *self, size_t left, int64_t now_ms) {
   FOR_EACH(supervisor, &self->all)
-  if (supervisor_has_processes(supervisor))
+  if (has_processes(supervisor))
     left += supervisor_left(supervisor) > 0 ? supervisor_left(supervisor) : 1;
-  return left;
-}
-
-/* While everything ends: calls `gone` if no process is left, or the time is over. */
-static void check_gone(struct supervisors *self) {
-  if (self->gone == NULL)
-    return;
-  int64_t now_ms = clock_monotonic_ms();
-  size_t left = count_left(self);
   if (left > 0 && now_ms < self->kill_at_ms + SUPERVISORS_GIVE_UP_MS)
     return;
   void (*gone)(void *owner, size_t left) = self->gone;
@@ -296,23 +458,27 @@ static void check_gone(struct supervisors *self) {
 }
 
 LOOP_CALLBACK(on_walk, struct supervisors *self) {
-  int64_t now_ms = clock_monotonic_ms();
-  if (self->kills_orphans)
-    kill_orphans(self, now_ms);
-  if (self->gone != NULL && now_ms >= self->kill_at_ms)
-    supervisors_kill(self);
-  if (self->kills_orphans || (self->gone != NULL && now_ms >= self->kill_at_ms))
+  const int64_t now_ms = clock_monotonic_ms();
+  const bool kills_all = self->gone != NULL && now_ms >= self->kill_at_ms;
+  if (kills_all)
+    kill_supervised(self);
+  const size_t left =
+      process_tree_signal(&self->orphans, kills_all || self->kills_orphans ? SIGKILL : 0);
+  if (self->give_up_ms != 0 && (left == 0 || now_ms >= self->give_up_ms))
+    end_orphaned_tasks(self, left);
+  self->kills_orphans &= left > 0;
+  if (kills_all || self->kills_orphans)
     loop_timer_start(self->walk, self->gone != NULL ? WALK_MS : self->walk_ms);
   else if (self->gone != NULL)
     loop_timer_start(self->walk, self->kill_at_ms - now_ms);
   if (!self->orphans.is_cut)
     self->walk_ms = self->walk_ms < WALK_MAX_MS / 2 ? 2 * self->walk_ms : WALK_MAX_MS;
-  check_gone(self);
+  if (self->gone != NULL)
+    check_gone(self, left, now_ms);
 }
 
 void supervisors_kill(struct supervisors *self) {
-  FOR_EACH(supervisor, &self->all)
-  supervisor_kill(supervisor);
+  kill_supervised(self);
   (void)process_tree_signal(&self->orphans, SIGKILL);
 }
 
@@ -334,33 +500,26 @@ void supervisors_end(struct supervisors *self, int64_t grace_ms,
 static void on_supervisor_died(struct supervisor *self, int status) {
   struct supervisors *supervisors = self->supervisors;
   self->pid = 0;
-  self->own_status = status;
   if (self->state == SUPERVISOR_RUNS && supervisor_message_is_pending(self->other_end)) {
-    if (self->order != SUPERVISOR_ORDER_NONE)
-      take_back_task(self, NULL);
-    else
-      replace(self);
+    replace(self);
     return;
   }
   const bool was_done = self->state == SUPERVISOR_DONE;
   self->silent_since_ms = 0;
-  while (self->socket >= 0 && supervisor_receive_notification(self) >= 0)
+  while (self->socket >= 0 && receive_notification(self) >= 0)
     continue; /* it may have reported before it died */
-  supervisor_dismiss(self);
-  if (self->state == SUPERVISOR_DONE) {
-    if (!was_done)
-      notify(self);
-    else if (self->notify == NULL)
-      remove_supervisor(self);
-    return;
+  dismiss(self);
+  if (has_processes(self)) {
+    supervisor_page_end(self->page, self->is_work ? status : SIGKILL);
+    self->state = self->is_work ? SUPERVISOR_DONE : SUPERVISOR_DIED;
   }
-  self->state = self->is_work ? SUPERVISOR_DONE : SUPERVISOR_DIED;
   if (self->state == SUPERVISOR_DIED) {
     supervisors->kills_orphans = true;
     supervisors->give_up_ms = clock_monotonic_ms() + SUPERVISORS_GIVE_UP_MS;
     walk_now(supervisors);
   }
-  notify(self);
+  if (!was_done || self->notify == NULL)
+    notify(self);
 }
 
 static void on_child_ended(void *owner, const siginfo_t *info, const struct rusage *usage) {
@@ -402,7 +561,8 @@ bool supervisors_count(struct supervisors *self) {
     (void)supervisor_ask(supervisor, false);
   }
   FOR_EACH(supervisor, &self->all)
-  if (supervisor_is_asked(supervisor) && now_ms < self->asked_ms + SUPERVISORS_COUNT_MS)
+  if (can_answer(supervisor) && !has_answered(supervisor) &&
+      now_ms < self->asked_ms + SUPERVISORS_COUNT_MS)
     return false;
   self->asked_ms = 0;
   return true;
@@ -412,12 +572,12 @@ struct supervisor *supervisors_largest_left(const struct supervisors *self, int6
   struct supervisor *largest = NULL;
   *rss_bytes = 0;
   FOR_EACH(supervisor, &self->all) {
-    bool is_left = supervisor_has_processes(supervisor) && supervisor->notify == NULL &&
-                   supervisor->kill_ms == 0;
-    const struct supervisor_census *census = is_left ? supervisor_answer(supervisor) : NULL;
-    if (census == NULL || census->rss_bytes <= *rss_bytes)
+    bool is_left =
+        has_processes(supervisor) && supervisor->notify == NULL && supervisor->kill_ms == 0;
+    struct supervisor_census census;
+    if (!is_left || !supervisor_read_answer(supervisor, &census) || census.rss_bytes <= *rss_bytes)
       continue;
-    *rss_bytes = census->rss_bytes;
+    *rss_bytes = census.rss_bytes;
     largest = supervisor;
   }
   return largest;
@@ -425,7 +585,7 @@ struct supervisor *supervisors_largest_left(const struct supervisors *self, int6
 
 bool supervisors_are_busy(const struct supervisors *self) {
   FOR_EACH(supervisor, &self->all)
-  if (supervisor_has_processes(supervisor))
+  if (has_processes(supervisor))
     return true;
   return false;
 }
@@ -433,38 +593,13 @@ bool supervisors_are_busy(const struct supervisors *self) {
 bool supervisors_are_killing(const struct supervisors *self) {
   int64_t after_ms = clock_monotonic_ms() - SUPERVISORS_GIVE_UP_MS;
   FOR_EACH(supervisor, &self->all)
-  if (supervisor_has_processes(supervisor) && supervisor->kill_ms > after_ms &&
-      supervisor->kill_ms > 0)
+  if (has_processes(supervisor) && supervisor->kill_ms > after_ms && supervisor->kill_ms > 0)
     return true;
   return self->give_up_ms != 0;
 }
 
 bool supervisors_find_processes(struct supervisors *self) {
   return supervisors_are_busy(self) || process_tree_signal(&self->orphans, 0) > 0;
-}
-
-/* --- pipes that background processes have open ------------------------------------------------ */
-
-static void free_drain(struct pipe_drain *self) {
-  list_remove(self->drains, &self->node);
-  event_free(self->readable);
-  close(self->fd);
-  free(self);
-}
-
-/* One read per turn of the loop: a process that prints without end must not delay the others. */
-LOOP_CALLBACK(discard, struct pipe_drain *self) {
-  char discarded[16384];
-  ssize_t length = read(self->fd, discarded, sizeof discarded);
-  if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
-    free_drain(self);
-}
-
-void supervisors_drain(struct supervisors *self, int fd) {
-  struct pipe_drain *drain = memory_allocate(sizeof *drain);
-  *drain = (struct pipe_drain){.drains = &self->drains, .fd = fd};
-  drain->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, discard, drain);
-  list_append(&self->drains, &drain->node);
 }
 
 /* --- the supervisors themselves --------------------------------------------------------------- */
@@ -502,15 +637,13 @@ void supervisors_free(struct supervisors *self) {
   const int64_t until_ms = clock_monotonic_ms() + REAP_MS;
   FOR_EACH(supervisor, &self->all) {
     supervisor_kill(supervisor);
-    bool has_nothing = !supervisor_has_processes(supervisor) ||
-                       (supervisor->state == SUPERVISOR_RUNS &&
-                        supervisor_message_take_back(supervisor->other_end));
+    bool has_nothing =
+        !has_processes(supervisor) || (supervisor->state == SUPERVISOR_RUNS &&
+                                       supervisor_message_take_back(supervisor->other_end));
     if (has_nothing && supervisor->pid > 0)
       reap_killed(supervisor->pid, until_ms);
     remove_supervisor(supervisor);
   }
-  LIST_FOR_EACH (struct pipe_drain, drain, &self->drains, node)
-    free_drain(drain);
   event_free(self->walk);
   event_free(self->silence);
   free(self);

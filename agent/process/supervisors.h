@@ -43,7 +43,7 @@ void supervisors_set_terms(struct supervisors *self, unsigned idle_max, bool lis
 /* Makes a supervisor if none is idle. If that fails, the next task tries again and reports why. */
 void supervisors_make_spare(struct supervisors *self);
 
-/* --- one supervisor (supervisor_handle.c) ----------------------------------------------------- */
+/* --- one supervisor --------------------------------------------------------------------------- */
 
 /* The pointers need to be valid during the call only. */
 struct supervisor_task {
@@ -91,8 +91,8 @@ size_t supervisor_left(const struct supervisor *self);
 bool supervisor_ask(struct supervisor *self, bool holder);
 #define SUPERVISOR_ANSWER_MS 1000
 
-/* Returns the answer to the last query; NULL: there is none yet. */
-const struct supervisor_census *supervisor_answer(const struct supervisor *self);
+/* Reads the answer to the last query. Returns false if there is none yet. */
+bool supervisor_read_answer(const struct supervisor *self, struct supervisor_census *answer);
 
 /* Sends SIGTERM to all processes of the task, or SIGKILL until none is left; the owner is notified
    then. A command that waits executes nothing. Work is killed by either. */
@@ -138,15 +138,5 @@ void supervisors_end(struct supervisors *self, int64_t grace_ms,
 
 /* Sends SIGKILL to all of them at once. */
 void supervisors_kill(struct supervisors *self);
-
-/* Returns the number of supervisors of this job whose agent is dead; they are ending their
-   processes. Sends SIGCONT to each, because a step may have stopped it. Looks at 16,384 processes
-   and for 50 ms at most. Misses a supervisor whose title was cut (base/process_title.h). */
-size_t supervisors_count_orphaned(const char *job);
-
-/* Takes over a non-blocking pipe that background processes of a finished command have open: reads
-   and discards their output until the last writer is gone. A closed pipe would break a server that
-   a command started for later steps. */
-void supervisors_drain(struct supervisors *self, int fd);
 
 #endif

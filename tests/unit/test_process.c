@@ -16,6 +16,7 @@ enum { DRAIN_MS = 1500, READ_SIZE = 65536 };
 struct process_owner {
   struct loop loop;
   struct process_context context;
+  struct list drains;
   int oom_score_fd;        /* of this process */
   struct process *process; /* NULL: none */
   char script[1024];
@@ -65,6 +66,7 @@ static int set_up(void **state) {
   self->context.base = self->loop.base;
   self->context.grace_ms = 10000;
   self->context.drain_ms = DRAIN_MS;
+  self->context.drains = &self->drains;
   self->context.stdin_fd = self->loop.stdin_fd;
   self->oom_score_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
   assert_true(self->oom_score_fd > 0);
@@ -83,6 +85,7 @@ static int tear_down(void **state) {
   if (self->process != NULL)
     free_process(self);
   supervisors_free(self->context.supervisors);
+  process_end_drains(&self->context);
   close(self->oom_score_fd);
   loop_release(&self->loop);
   free(self);
