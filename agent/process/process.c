@@ -52,7 +52,7 @@ struct process {
 static void end_count(struct process *self) {
   struct process_outcome *outcome = &self->outcome;
   struct supervisor_report *report = &outcome->report;
-  struct supervisor_census census;
+  struct process_tree_census census;
   const bool is_known = supervisor_read_answer(self->supervisor, &census);
   self->state = OVER;
   supervisor_read_report(self->supervisor, report);
@@ -197,7 +197,7 @@ static void kill_or_give_up(struct process *self) {
 static void on_notification(void *owner) {
   struct process *self = owner;
   enum supervisor_state state = supervisor_state(self->supervisor);
-  struct supervisor_census census;
+  struct process_tree_census census;
   if (self->state == COUNTING &&
       (state >= SUPERVISOR_DIED || supervisor_read_answer(self->supervisor, &census))) {
     end_count(self);
@@ -427,7 +427,7 @@ void process_stop(struct process *self, int64_t grace_ms) {
 }
 
 int64_t process_memory(const struct process *self) {
-  struct supervisor_census census;
+  struct process_tree_census census;
   return supervisor_read_answer(self->supervisor, &census) ? census.rss_bytes : 0;
 }
 

@@ -32,32 +32,34 @@ ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t s
   return length;
 }
 
-/* Reads the fields 3, 4 and 20 of proc(5) stat. A process that is reaped meanwhile has parent 0. */
-pid_t process_table_living(pid_t pid, bool *lives) {
-  char text[512], state;
-  int parent;
-  long threads = 0;
-  *lives = false;
+/* The text is "pid (name) state …". The name may contain parentheses, so the last one counts.
+   Returns "" if there are no fields behind it. */
+static const char *after_name(const char *text) {
+  const char *end = strrchr(text, ')');
+  return end != NULL && end[1] == ' ' ? end + 2 : "";
+}
+
+/* Reads the fields 3, 4, 14, 15, 20, 22 and 24. */
+bool process_table_stat(pid_t pid, struct process_stat *stat) {
+  char text[512];
+  long threads;
   if (process_table_read_file(pid, "stat", text, sizeof text) <= 0 ||
-      sscanf(process_table_after_name(text),
-             "%c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &state,
-             &parent, &threads) < 2)
-    return -1;
-  *lives = (state != 'Z' && state != 'X') || threads > 1;
-  return parent;
+      sscanf(after_name(text),
+             "%c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld %*d %llu %*u "
+             "%ld",
+             &stat->state, &stat->parent, &stat->user_ticks, &stat->system_ticks, &threads,
+             &stat->begin_ticks, &stat->pages) != 7) {
+    *stat = (struct process_stat){.parent = -1};
+    return false;
+  }
+  stat->lives = (stat->state != 'Z' && stat->state != 'X') || threads > 1;
+  return true;
 }
 
 pid_t process_table_parent(pid_t pid) {
-  bool lives;
-  return process_table_living(pid, &lives);
-}
-
-bool process_table_is_held(pid_t pid) {
-  char stat[512];
-  if (process_table_read_file(pid, "stat", stat, sizeof stat) <= 0)
-    return true;
-  const char state = *process_table_after_name(stat);
-  return state == 'T' || state == 't' || state == 'D';
+  struct process_stat stat;
+  (void)process_table_stat(pid, &stat);
+  return stat.parent;
 }
 
 /* How many processes are visited before the clock is read again. */
@@ -88,12 +90,6 @@ bool process_table_each(struct process_scan *scan, void (*visit)(void *context, 
   return scan->position == 0;
 }
 
-/* The text is "pid (name) state …". The name may contain parentheses, so the last one counts. */
-const char *process_table_after_name(const char *stat) {
-  const char *end = strrchr(stat, ')');
-  return end != NULL && end[1] == ' ' ? end + 2 : "";
-}
-
 /* The arguments of a process with more threads are not read. */
 #define THREADS_MAX 256
 
@@ -109,8 +105,8 @@ static bool may_hang(pid_t pid) {
     if (entry->d_name[0] == '.')
       continue;
     (void)snprintf(name, sizeof name, "task/%s/stat", entry->d_name);
-    hangs = ++threads > THREADS_MAX || (process_table_read_file(pid, name, stat, sizeof stat) > 0 &&
-                                        *process_table_after_name(stat) == 'D');
+    hangs = ++threads > THREADS_MAX ||
+            (process_table_read_file(pid, name, stat, sizeof stat) > 0 && *after_name(stat) == 'D');
   }
   if (tasks != NULL)
     closedir(tasks);

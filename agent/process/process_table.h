@@ -14,16 +14,20 @@
    processes. */
 bool process_table_is_known(void);
 
-/* Returns the parent of a process or zombie; 0: it has none here; -1: there is no such process. */
+/* What proc(5) says about a process or zombie. */
+struct process_stat {
+  pid_t parent; /* 0: it has none here, or is being reaped */
+  char state;
+  bool lives; /* a thread of it still runs; it may outlive its first thread */
+  unsigned long user_ticks, system_ticks;
+  unsigned long long begin_ticks; /* since the machine's start */
+  long pages;                     /* resident */
+};
+
+/* Returns false if there is no such process; then the parent is -1, and all else zero. */
+bool process_table_stat(pid_t pid, struct process_stat *stat);
+
 pid_t process_table_parent(pid_t pid);
-
-/* Returns the same. `*lives`: a thread of it still runs. A process may outlive its first thread,
-   and then looks like a zombie except for the number of its threads. */
-pid_t process_table_living(pid_t pid, bool *lives);
-
-/* Whether it is stopped, or blocked in the kernel, or its state is unknown; not if it only waits for
-   a processor. */
-bool process_table_is_held(pid_t pid);
 
 /* How far /proc was read, and until when it may be read. All zeros: from the beginning, without a
    limit. */
@@ -58,9 +62,5 @@ struct pipe_holder process_table_holder(pid_t pid);
 /* Writes the arguments of a process with spaces between them; its name in brackets if it has none,
    or if reading them could block as long as the process does; "" if it is gone. */
 void process_table_command(pid_t pid, char *out, size_t size);
-
-/* Returns the fields of proc(5) stat behind the name, which may contain anything; "": there are
-   none. */
-const char *process_table_after_name(const char *stat);
 
 #endif

@@ -154,15 +154,12 @@ static void kill_child(void *context, pid_t pid) {
 static void note_process(void *context, pid_t pid) {
   struct tree_walk *self = context;
   enum child_state state = state_of_child(pid);
-  bool lives;
+  struct process_stat stat;
   if (state == CHILD_LIVES)
     add_member(self, pid, self->root);
   self->saw_dead |= state == CHILD_DEAD;
-  if (state != NO_CHILD)
-    return;
-  pid_t parent = process_table_living(pid, &lives);
-  if (lives)
-    append(&self->others, (struct tree_member){pid, parent});
+  if (state == NO_CHILD && process_table_stat(pid, &stat) && stat.lives)
+    append(&self->others, (struct tree_member){pid, stat.parent});
 }
 
 static int compare_parents(const void *left, const void *right) {
@@ -242,9 +239,9 @@ static bool signal_descendant(const struct tree_walk *self, const struct tree_me
   int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
   if (fd < 0 && errno == ESRCH)
     return false;
-  bool lives;
-  pid_t parent = process_table_living(member->pid, &lives);
-  lives = lives && (parent == member->parent || parent == self->root);
+  struct process_stat stat;
+  const bool lives = process_table_stat(member->pid, &stat) && stat.lives &&
+                     (stat.parent == member->parent || stat.parent == self->root);
   if (lives && signal != 0) {
     if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0)
       (void)signal_by_number(member->pid, signal); /* kernel before 5.3 */
@@ -294,41 +291,31 @@ size_t process_tree_signal(struct process_tree *self, int signal) {
 /* --- live processes --------------------------------------------------------------------------- */
 
 struct member_list {
+  const ino_t *pipes;
   struct step_process *processes;
   size_t max;
   struct process_tree_census census;
   int64_t now_ms, tick_ms, page_bytes;
 };
 
-/* Reads the fields 3, 4, 14, 15, 20, 22 and 24 of proc(5) stat. Returns whether it lives. */
-static bool read_stat(struct step_process *self, const struct member_list *list, pid_t pid) {
-  char text[512];
-  unsigned long user, system;
-  unsigned long long begin;
-  long threads, pages;
-  if (process_table_read_file(pid, "stat", text, sizeof text) <= 0 ||
-      sscanf(process_table_after_name(text),
-             "%c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld %*d %llu %*u "
-             "%ld",
-             &self->state, &self->parent, &user, &system, &threads, &begin, &pages) != 7)
-    return false;
-  self->pid = pid;
-  self->cpu_ms = (int64_t)(user + system) * list->tick_ms;
-  self->age_ms = list->now_ms - (int64_t)begin * list->tick_ms;
-  if (self->age_ms < 0)
-    self->age_ms = 0; /* it is younger than the walk */
-  self->rss_bytes = pages * list->page_bytes;
-  return (self->state != 'Z' && self->state != 'X') || threads > 1;
-}
-
 /* Keeps the list sorted; if it is full, the smallest process is dropped. */
 static bool list_member(void *context, const struct tree_walk *walk,
                         const struct tree_member *member) {
   struct member_list *self = context;
-  struct step_process process = {.pid = 0};
-  (void)walk;
-  if (!read_stat(&process, self, member->pid))
+  struct process_stat stat;
+  if (!process_table_stat(member->pid, &stat) || !stat.lives)
     return false;
+  if (self->pipes != NULL && self->census.holder.pid == 0 && !is_time_over(walk) &&
+      process_table_has_pipe(member->pid, self->pipes))
+    self->census.holder = process_table_holder(member->pid);
+  const int64_t age_ms = self->now_ms - (int64_t)stat.begin_ticks * self->tick_ms;
+  const struct step_process process = {
+      .pid = member->pid,
+      .parent = stat.parent,
+      .state = stat.state,
+      .cpu_ms = (int64_t)(stat.user_ticks + stat.system_ticks) * self->tick_ms,
+      .age_ms = age_ms > 0 ? age_ms : 0, /* it may be younger than the walk */
+      .rss_bytes = stat.pages * self->page_bytes};
   self->census.living++;
   self->census.rss_bytes += process.rss_bytes;
   size_t at = self->census.listed < self->max ? self->census.listed++ : self->max;
@@ -380,11 +367,12 @@ static void read_wait(struct step_process *self) {
     (void)snprintf(self->syscall, sizeof self->syscall, "%s", syscall_name(number));
 }
 
-struct process_tree_census process_tree_list(const struct process_tree *self,
+struct process_tree_census process_tree_list(const struct process_tree *self, const ino_t pipes[2],
                                              struct step_process *list, size_t max) {
   struct timespec now = {0};
   (void)clock_gettime(CLOCK_BOOTTIME, &now);
-  struct member_list state = {.processes = list,
+  struct member_list state = {.pipes = pipes,
+                              .processes = list,
                               .max = max,
                               .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
                               .tick_ms = 1000 / sysconf(_SC_CLK_TCK),
@@ -392,34 +380,11 @@ struct process_tree_census process_tree_list(const struct process_tree *self,
   struct tree_walk walk = {.tree = self, .visit = list_member, .context = &state};
   if (process_table_is_known())
     (void)walk_tree(&walk);
-  state.census.is_cut = walk.is_cut;
+  if (walk.is_cut)
+    state.census.living = -1;
   for (size_t i = 0; i < state.census.listed; i++) {
     process_table_command(list[i].pid, list[i].command, sizeof list[i].command);
     read_wait(&list[i]);
   }
   return state.census;
-}
-
-/* --- the holder of a pipe --------------------------------------------------------------------- */
-
-struct holder_search {
-  const ino_t *pipes;
-  struct pipe_holder holder;
-};
-
-static bool find_holder(void *context, const struct tree_walk *walk,
-                        const struct tree_member *member) {
-  struct holder_search *self = context;
-  if (self->holder.pid == 0 && !is_time_over(walk) &&
-      process_table_has_pipe(member->pid, self->pipes))
-    self->holder = process_table_holder(member->pid);
-  return true;
-}
-
-struct pipe_holder process_tree_holder(const struct process_tree *self, const ino_t pipes[2]) {
-  struct holder_search search = {.pipes = pipes};
-  struct tree_walk walk = {.tree = self, .visit = find_holder, .context = &search};
-  if (process_table_is_known())
-    (void)walk_tree(&walk);
-  return search.holder;
 }

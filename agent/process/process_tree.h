@@ -45,18 +45,16 @@ struct process_tree {
 size_t process_tree_signal(struct process_tree *self, int signal);
 
 struct process_tree_census {
-  size_t living;
-  int64_t rss_bytes; /* of all together; shared memory counts for each */
-  size_t listed;
-  bool is_cut; /* the time was over, so the figures are too low */
+  int64_t living;            /* processes; -1: unknown, because the time was over */
+  int64_t rss_bytes;         /* of all together; shared memory counts for each */
+  size_t listed;             /* processes in the list */
+  struct pipe_holder holder; /* has one of the pipes open; pid 0: none was found */
 };
 
-/* Counts the processes, and lists at most `max` of them, the largest first. */
-struct process_tree_census process_tree_list(const struct process_tree *self,
+/* Counts the processes, and lists at most `max` of them, the largest first. Looks for one that has
+   one of these pipes open (inode numbers, 0: none); NULL: does not look. */
+struct process_tree_census process_tree_list(const struct process_tree *self, const ino_t pipes[2],
                                              struct step_process *list, size_t max);
-
-/* Finds a process that has one of these pipes open (inode numbers; 0: none). */
-struct pipe_holder process_tree_holder(const struct process_tree *self, const ino_t pipes[2]);
 
 #define PROCESS_TREE_MAX 4096
 

@@ -43,8 +43,8 @@
 /* A descriptor of the directory in which it began, to which it returns after work. */
 #define SUPERVISOR_DIRECTORY 4
 
-/* The time to answer a query, at most twice: for the figures, and for the holder. */
-#define CENSUS_MS 400
+/* The time to answer a query. */
+#define CENSUS_MS 800
 
 /* How long it waits for a death before it walks again, while it kills: at first, and after nothing
    has helped for a while. */
@@ -246,11 +246,8 @@ static void answer_query(struct supervision *self) {
   const unsigned asked = atomic_load(&self->page->asked);
   if (asked == atomic_load(&self->page->answered))
     return;
-  struct process_tree_census census = process_tree_list(&tree, NULL, 0);
-  self->page->census = (struct supervisor_census){
-      .living = census.is_cut ? -1 : (int64_t)census.living, .rss_bytes = census.rss_bytes};
-  if ((asked & SUPERVISOR_ASKS_HOLDER) != 0)
-    self->page->census.holder = process_tree_holder(&tree, self->pipes);
+  self->page->census =
+      process_tree_list(&tree, (asked & SUPERVISOR_ASKS_HOLDER) != 0 ? self->pipes : NULL, NULL, 0);
   atomic_store(&self->page->answered, asked);
   send_notification(self, SUPERVISOR_COUNTED);
 }
@@ -263,7 +260,7 @@ static void obey(struct supervision *self) {
     const struct process_tree tree = {.turn_ms = 0};
     atomic_store(
         &self->page->alive_count,
-        (unsigned)process_tree_list(&tree, self->page->alive, SUPERVISOR_ALIVE_MAX).listed);
+        (unsigned)process_tree_list(&tree, NULL, self->page->alive, SUPERVISOR_ALIVE_MAX).listed);
   }
   if (order == SUPERVISOR_ORDER_KILL)
     signal_tree(self, SIGKILL);

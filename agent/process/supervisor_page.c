@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/process/process_tree.h"
 #include "base/memory.h"
 
 /* JSON's largest exact integer, which is above any real figure. */
@@ -87,13 +86,13 @@ void supervisor_page_end(struct supervisor_page *self, int status) {
   atomic_store(&self->ended, 1);
 }
 
-struct supervisor_census supervisor_census_read(const struct supervisor_page *page) {
-  struct supervisor_census answer = page->census;
+struct process_tree_census supervisor_census_read(const struct supervisor_page *page) {
+  struct process_tree_census answer = page->census;
   answer.holder.name[sizeof answer.holder.name - 1] = '\0';
   answer.holder.command[sizeof answer.holder.command - 1] = '\0';
   if (answer.living < -1 || answer.living > PROCESS_TREE_MAX || answer.rss_bytes < 0 ||
       answer.holder.pid < 0)
-    answer = (struct supervisor_census){.living = -1};
+    answer = (struct process_tree_census){.living = -1};
   return answer;
 }
 

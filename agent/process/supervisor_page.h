@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "agent/process/exec_command.h"
-#include "agent/process/process_table.h"
+#include "agent/process/process_tree.h"
 #include "wire/step_report.h"
 
 /*
@@ -37,15 +37,9 @@ enum supervisor_gate { SUPERVISOR_GATE_OPEN, SUPERVISOR_GATE_CLOSED };
 
 #define SUPERVISOR_ALIVE_MAX 32
 
-/* The answer to a query. Only the supervisor reads /proc for it, because that takes long if there
-   are many processes or descriptors. */
-struct supervisor_census {
-  int64_t living;            /* processes; -1: unknown */
-  int64_t rss_bytes;         /* of all together; shared memory counts for each */
-  struct pipe_holder holder; /* has the command's output open; pid 0: none was found */
-};
-
-/* The lowest bit of a query asks for the holder, too. The other bits are its number. */
+/* The answer to a query is a census. Only the supervisor reads /proc for it, because that takes long
+   if there are many processes or descriptors. The lowest bit of a query asks for the holder of the command's output, too. The other bits are
+   its number. */
 #define SUPERVISOR_ASKS_HOLDER 1U
 
 struct supervisor_page {
@@ -57,7 +51,7 @@ struct supervisor_page {
   atomic_uint left;     /* live processes that the last walk over the tree found */
   atomic_uint asked;    /* the agent's last query, which SIGCONT follows */
   atomic_uint answered; /* the query that `census` answers */
-  struct supervisor_census census;
+  struct process_tree_census census;
   struct exec_failure failure;
   struct step_usage usage; /* of the processes that were reaped; valid when `ended` is */
   atomic_uint alive_count; /* of `alive`, which the first order fills in: see `lists_alive` */
@@ -73,7 +67,7 @@ void supervisor_page_reset(struct supervisor_page *self, bool waits);
 void supervisor_page_end(struct supervisor_page *self, int status);
 
 /* Returns a checked copy of the answer. Impossible values become an answer of "unknown". */
-struct supervisor_census supervisor_census_read(const struct supervisor_page *page);
+struct process_tree_census supervisor_census_read(const struct supervisor_page *page);
 
 /* The agent's checked copy of how the task ended. */
 struct supervisor_report {

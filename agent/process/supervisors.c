@@ -330,7 +330,7 @@ bool supervisor_ask(struct supervisor *self, bool holder) {
   return true;
 }
 
-bool supervisor_read_answer(const struct supervisor *self, struct supervisor_census *answer) {
+bool supervisor_read_answer(const struct supervisor *self, struct process_tree_census *answer) {
   if (self->asked == 0 || !has_answered(self))
     return false;
   *answer = supervisor_census_read(self->page);
@@ -397,11 +397,13 @@ static void replace(struct supervisor *self) {
   }
 }
 
-/* A process that is late and held is killed; on_supervisor_died replaces it. */
+/* If a process is late and does not only wait for a processor, but is stopped, or blocked in the
+   kernel, or its state is unknown, it is killed; on_supervisor_died replaces it. */
 static void check_silent(struct supervisor *self, int64_t now_ms) {
+  struct process_stat stat;
   const bool has_task = self->state == SUPERVISOR_RUNS;
-  const bool is_late =
-      now_ms - self->silent_since_ms >= SUPERVISOR_REPORT_MS && process_table_is_held(self->pid);
+  const bool is_late = now_ms - self->silent_since_ms >= SUPERVISOR_REPORT_MS &&
+                       (!process_table_stat(self->pid, &stat) || strchr("TtD", stat.state) != NULL);
   if (has_task && !supervisor_message_is_pending(self->other_end))
     self->silent_since_ms = 0;
   else if (has_task && self->order != SUPERVISOR_ORDER_NONE)
@@ -574,7 +576,7 @@ struct supervisor *supervisors_largest_left(const struct supervisors *self, int6
   FOR_EACH(supervisor, &self->all) {
     bool is_left =
         has_processes(supervisor) && supervisor->notify == NULL && supervisor->kill_ms == 0;
-    struct supervisor_census census;
+    struct process_tree_census census;
     if (!is_left || !supervisor_read_answer(supervisor, &census) || census.rss_bytes <= *rss_bytes)
       continue;
     *rss_bytes = census.rss_bytes;

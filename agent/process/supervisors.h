@@ -92,7 +92,7 @@ bool supervisor_ask(struct supervisor *self, bool holder);
 #define SUPERVISOR_ANSWER_MS 1000
 
 /* Reads the answer to the last query. Returns false if there is none yet. */
-bool supervisor_read_answer(const struct supervisor *self, struct supervisor_census *answer);
+bool supervisor_read_answer(const struct supervisor *self, struct process_tree_census *answer);
 
 /* Sends SIGTERM to all processes of the task, or SIGKILL until none is left; the owner is notified
    then. A command that waits executes nothing. Work is killed by either. */
