@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,6 +30,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,9 +52,6 @@
    has helped for a while. */
 #define KILL_WALK_MS 5
 #define KILL_WALK_MAX_MS 1000
-
-/* The growth of its memory, in pages, after which it does no more work. */
-#define WORK_PAGES_MAX 1024
 
 #define BLOCK_SIZE 512 /* of getrusage(2) */
 
@@ -83,10 +82,8 @@ struct supervision {
   bool has_ended;  /* SUPERVISOR_ENDED was sent */
   bool agent_died; /* or has closed the socket */
   bool is_leaving;
-  bool is_large;      /* see SUPERVISOR_PAGES_MAX */
   int obeyed;         /* enum supervisor_order */
   int walk_ms;        /* the next pause: see KILL_WALK_MS */
-  long first_pages;   /* its size when it began */
   long floor_kib;     /* see measure_floor */
   bool has_grown;     /* by work, since the floor was measured */
   bool has_forgotten; /* the agent's secrets */
@@ -117,6 +114,11 @@ long supervisor_own_pages(void) {
   if (process_table_read_file(0, "statm", text, sizeof text) <= 0 || strtol(text, &end, 10) <= 0)
     return -1;
   return strtol(end, NULL, 10);
+}
+
+static bool is_large(const struct supervision *self) {
+  const long agent_pages = self->options->agent_pages, pages = supervisor_own_pages();
+  return agent_pages < 0 || pages < 0 || pages > agent_pages + SUPERVISOR_PAGES_MAX;
 }
 
 static long own_peak_kib(void) {
@@ -168,7 +170,7 @@ static void set_up(void) {
 }
 
 static void send_notification(struct supervision *self, unsigned char notification) {
-  if (self->is_leaving)
+  if (self->is_leaving && notification != 0)
     notification |= SUPERVISOR_LEAVES;
   if (send(SUPERVISOR_SOCKET, &notification, sizeof notification, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
     self->agent_died = true;
@@ -370,32 +372,24 @@ static void start_command(struct supervision *self) {
   atomic_store(&self->page->pid, self->command);
 }
 
-/* Adds the usage of the supervisor itself, except the resident size, which earlier work may have
-   caused. */
+/* Adds the usage of the supervisor itself since then, except the resident size, which earlier work
+   may have caused. */
 static void add_own_usage(struct step_usage *self, const struct rusage *before) {
   struct rusage usage = {0};
   (void)getrusage(RUSAGE_SELF, &usage);
-  usage.ru_maxrss = 0;
-  add_usage(self, &usage, 0);
-  self->user_us -= microseconds(before->ru_utime);
-  self->system_us -= microseconds(before->ru_stime);
-  self->major_faults -= before->ru_majflt;
-  self->voluntary_switches -= before->ru_nvcsw;
-  self->involuntary_switches -= before->ru_nivcsw;
-  if (before->ru_maxrss == 0)
-    return;
-  self->read_bytes = (usage.ru_inblock - before->ru_inblock) * BLOCK_SIZE;
-  self->written_bytes = (usage.ru_oublock - before->ru_oublock) * BLOCK_SIZE;
+  timersub(&usage.ru_utime, &before->ru_utime, &usage.ru_utime);
+  timersub(&usage.ru_stime, &before->ru_stime, &usage.ru_stime);
+  usage.ru_majflt -= before->ru_majflt;
+  usage.ru_nvcsw -= before->ru_nvcsw;
+  usage.ru_nivcsw -= before->ru_nivcsw;
+  usage.ru_inblock -= before->ru_inblock;
+  usage.ru_oublock -= before->ru_oublock;
+  add_usage(self, &usage, LONG_MAX);
 }
 
 /* The supervisor has a copy of the agent's memory. A command never sees it, but work reads
-   untrusted files. This copies the pages, which an idle supervisor shares with the agent. */
-static void forget_secrets(struct supervision *self) {
-  if (!self->has_forgotten && self->options->forget != NULL)
-    self->options->forget(self->options->owner);
-  self->has_forgotten = true;
-}
-
+   untrusted files, so the agent's secrets are overwritten first. This copies the pages, which an
+   idle supervisor shares with the agent. */
 static void do_work(struct supervision *self) {
   struct rusage before = {0};
   (void)getrusage(RUSAGE_SELF, &before);
@@ -403,7 +397,9 @@ static void do_work(struct supervision *self) {
   (void)dup2(self->child.descriptors[2], STDERR_FILENO);
   close_all(self->child.descriptors);
   atomic_store(&self->page->pid, getpid());
-  forget_secrets(self);
+  if (!self->has_forgotten && self->options->forget != NULL)
+    self->options->forget(self->options->owner);
+  self->has_forgotten = true;
   int exit_code = self->options->work(self->body, self->message.length);
   add_own_usage(&self->page->usage, &before);
   (void)dup2(STDIN_FILENO, STDOUT_FILENO);
@@ -413,19 +409,15 @@ static void do_work(struct supervision *self) {
 }
 
 static void tidy_after_work(struct supervision *self) {
-  long pages = supervisor_own_pages();
   self->has_grown = true;
   close_above(SUPERVISOR_DIRECTORY);
   (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
-  self->is_leaving |= pages < 0 || self->first_pages < 0 ||
-                      pages > self->first_pages + WORK_PAGES_MAX ||
-                      fchdir(SUPERVISOR_DIRECTORY) != 0;
+  self->is_leaving |= is_large(self) || fchdir(SUPERVISOR_DIRECTORY) != 0;
 }
 
 static void handle_message(struct supervision *self) {
   self->is_busy = true;
   self->has_ended = false;
-  self->is_leaving = self->is_large;
   if (read_order(self) != SUPERVISOR_ORDER_NONE) {
     close_all(self->child.descriptors);
     set_ended(self, SIGKILL);
@@ -502,14 +494,12 @@ void supervisor_main(const struct supervisor_options *options, pid_t agent,
   self.page = self.child.page = page;
   set_up();
   self.child.supervisor = getpid();
-  self.child.nice = getpriority(PRIO_PROCESS, 0) + options->commands.nice;
-  self.child.open_files = options->commands.open_files;
-  self.first_pages = supervisor_own_pages();
-  self.is_large =
-      options->agent_pages > 0 && self.first_pages > options->agent_pages + SUPERVISOR_PAGES_MAX;
+  self.child.nice = getpriority(PRIO_PROCESS, 0) + options->nice;
+  self.child.open_files = options->open_files;
+  self.is_leaving = options->agent_pages > 0 && is_large(&self);
   measure_floor(&self);
   send_notification(&self, 0);
-  while (self.is_busy || !(check_agent(&self) || self.is_leaving))
+  while (self.is_busy || !(check_agent(&self) || (self.is_leaving && self.has_ended)))
     if (self.is_busy)
       supervise_tree(&self);
     else

@@ -35,12 +35,6 @@ typedef int supervisor_work(char *packed, size_t length);
 /* The supervisor's socket (supervisor_message.h). */
 #define SUPERVISOR_SOCKET 3
 
-/* The settings of all commands. */
-struct supervisor_commands {
-  struct rlimit open_files;
-  int nice; /* above the agent's */
-};
-
 /* The supervisor inherits the options by fork(2). Everything that is pointed to must outlive the
    supervisors. */
 struct supervisor_options {
@@ -48,7 +42,8 @@ struct supervisor_options {
   long agent_pages;            /* resident when the agent began; -1: unknown */
   void (*forget)(void *owner); /* overwrites the agent's secrets before the first work; or NULL */
   void *owner;
-  struct supervisor_commands commands;
+  struct rlimit open_files; /* of commands */
+  int nice;                 /* of commands, above the agent's */
   bool lists_alive; /* lists a command's processes before the first order: struct process_outcome */
   int stdin_fd;     /* reads as empty */
   int oom_score_fd; /* the agent's oom_score_adj; 0: supervisors have the agent's score */
@@ -60,9 +55,9 @@ struct supervisor_options {
 /* Returns the number of resident pages of this process; -1: unknown. */
 long supervisor_own_pages(void);
 
-/* A supervisor has a copy of the agent's memory at the time of the fork. If that was this many
-   pages larger than when the agent began, the supervisor exits after its first task, because it
-   would keep memory that the agent has freed since. */
+/* A supervisor exits after a task if it is this many pages larger than the agent was when that
+   began: because of its copy of the agent's memory, which the agent may have freed since, or
+   because of work. */
 #define SUPERVISOR_PAGES_MAX 4096
 
 /* To be called in the child of a fork(2), after descriptors 0 to 2 and SUPERVISOR_SOCKET were set

@@ -57,7 +57,7 @@ void frontend_owner_make(struct redis_frontend_owner *self) {
       .line_bytes = LINE_BYTES_DEFAULT,
       .job_id = "j",
       .kind = {.environment = self->loop.environment, .known = kinds}};
-  getrlimit(RLIMIT_NOFILE, &options.supervisor.commands.open_files);
+  getrlimit(RLIMIT_NOFILE, &options.supervisor.open_files);
   self->engine = engine_new(&options);
   self->frontend = redis_frontend_new(self->loop.base, &self->loop.log, &self->options);
   engine_set_frontend(self->engine, self->frontend);

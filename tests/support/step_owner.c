@@ -108,7 +108,7 @@ static void make_engine(struct step_owner *self) {
       .log = &self->loop.log,
       .secrets = &self->secrets,
       .supervisor = {.work = self->work != NULL ? self->work : kinds_work,
-                     .commands = {.open_files = self->open_files},
+                     .open_files = self->open_files,
                      .stdin_fd = self->loop.stdin_fd},
       .signal_fd = -1,
       .idle_limit_ms = self->idle_limit_ms,

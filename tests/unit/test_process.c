@@ -53,7 +53,7 @@ static void reap_all(void *owner) {
 static void make_supervisors(struct process_owner *self) {
   struct supervisor_options options = {.stdin_fd = self->context.stdin_fd,
                                        .oom_score_fd = self->oom_score_fd};
-  getrlimit(RLIMIT_NOFILE, &options.commands.open_files);
+  getrlimit(RLIMIT_NOFILE, &options.open_files);
   self->context.supervisors = supervisors_new(self->loop.base, &options);
 }
 
