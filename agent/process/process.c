@@ -302,6 +302,7 @@ static int make_input(const char *input, size_t length, struct error *error) {
   return fd;
 }
 
+/* The caller closes what was made, also after an error. */
 static int make_pipes(struct pipes *pipes, const struct process_spec *spec, struct error *error) {
   *pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}};
   if (spec->input != NULL &&
@@ -309,12 +310,8 @@ static int make_pipes(struct pipes *pipes, const struct process_spec *spec, stru
     return -1;
   for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-      (void)error_set_reason(error, "cannot make a pipe", errno);
-      close_ends(pipes->own);
-      close_ends(pipes->child);
-      return -1;
-    }
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      return error_set_reason(error, "cannot make a pipe", errno);
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* not the child's end */
     pipes->own[i] = ends[0];
     pipes->child[i] = ends[1];
@@ -350,14 +347,13 @@ struct process *process_new(const struct process_context *context, const struct 
   int64_t started_ms = clock_monotonic_ms();
   struct pipes pipes;
   CHECK(!waits || !spec->message.is_work);
-  if (make_pipes(&pipes, spec, error) != 0)
-    return NULL;
   struct process *self = memory_allocate(sizeof *self);
   *self = (struct process){.handler = handler,
                            .owner = owner,
                            .context = context,
                            .timeout_seconds = spec->timeout_seconds};
-  self->supervisor = acquire_supervisor(self, spec, waits, &pipes, error);
+  if (make_pipes(&pipes, spec, error) == 0)
+    self->supervisor = acquire_supervisor(self, spec, waits, &pipes, error);
   close_ends(pipes.child);
   if (self->supervisor == NULL) {
     close_ends(pipes.own);
