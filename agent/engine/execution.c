@@ -72,7 +72,7 @@ struct execution {
   struct batcher batcher;
   uint64_t events;     /* so far, which is the seq of the last one */
   struct event *timer; /* flushes lines that wait; in ENDED ends the execution */
-  char **not_masked;   /* see secrets_add_step */
+  struct step_secrets secrets;
   char *step_id_json;
   size_t step_id_json_length;
   int64_t made_ms; /* monotonic */
@@ -455,11 +455,11 @@ LOOP_CALLBACK(on_timer, struct execution *self) {
 
 static void emit_started(struct execution *self) {
   struct secrets *secrets = self->context->secrets;
-  self->not_masked = secrets_add_step(secrets, &self->log, &self->step);
+  self->secrets = secrets_add_step(secrets, &self->log, &self->step);
   char *title = kind_title(&self->step, &secrets->masker);
   const struct line line = {.text = title, .length = strlen(title)};
   struct step_event event = event_after(self, STEP_EVENT_STARTED, &line);
-  event.not_masked = (const char *const *)self->not_masked;
+  event.not_masked = self->secrets.not_masked;
   emit_event(self, &event);
   free(title);
 }
@@ -543,8 +543,7 @@ void execution_free(struct execution *self) {
   if (self->process != NULL)
     process_free(self->process);
   event_free(self->timer);
-  secrets_end_step(self->context->secrets, &self->step, self->not_masked);
-  secrets_free_names(self->not_masked);
+  secrets_end_step(self->context->secrets, &self->secrets);
   for (int i = 0; i < 2; i++) {
     mask_stream_release(&self->masks[i]);
     line_splitter_release(&self->splitters[i]);

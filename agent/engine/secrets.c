@@ -4,7 +4,6 @@
 #include <cjson/cJSON.h>
 #include <fnmatch.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,81 +75,71 @@ int secrets_check(const struct step *step, struct error *error) {
   return 0;
 }
 
-static bool is_among(char *const *names, size_t count, const char *name) {
-  for (size_t i = 0; i < count && names[i] != NULL; i++)
-    if (strcmp(names[i], name) == 0)
+struct secret_variable {
+  char *name;
+  const char *value;
+  enum masker_answer answer;
+};
+
+static bool has_variable(const struct step_secrets *self, const char *name) {
+  for (size_t i = 0; i < self->count; i++)
+    if (strcmp(self->all[i].name, name) == 0)
       return true;
   return false;
 }
 
-/* The variables of a step that cannot be masked. */
-struct not_masked {
-  char **names; /* terminated by NULL */
-  enum masker_answer *answers;
-  size_t count;
-};
-
-static void add_variable(struct masker *masker, void *context, const char *name,
-                         const char *value) {
-  struct not_masked *not_masked = context;
-  enum masker_answer answer = masker_add(masker, value, strlen(value));
-  if (answer == MASKER_MASKED)
-    return;
-  const size_t count = ++not_masked->count;
-  not_masked->names = memory_resize(not_masked->names, (count + 1) * sizeof *not_masked->names);
-  not_masked->answers = memory_resize(not_masked->answers, count * sizeof *not_masked->answers);
-  not_masked->names[count - 1] = memory_copy(name, strlen(name));
-  not_masked->names[count] = NULL;
-  not_masked->answers[count - 1] = answer;
+/* Takes ownership of the name. */
+static void add_variable(struct step_secrets *self, char *name, const char *value) {
+  self->all = memory_resize(self->all, (self->count + 1) * sizeof *self->all);
+  self->all[self->count++] = (struct secret_variable){.name = name, .value = value};
 }
 
-typedef void variable_visitor(struct masker *masker, void *context, const char *name,
-                              const char *value);
-
-/* Visits the variables that the step names, and those of its env that match a pattern. */
-static void visit_secrets(struct secrets *self, const struct step *step, variable_visitor *visit,
-                          void *context) {
-  for (size_t i = 0; step->secrets != NULL && step->secrets[i] != NULL; i++) {
-    const char *value = value_of(step, step->secrets[i]);
-    if (!is_among(step->secrets, i, step->secrets[i]))
-      visit(&self->masker, context, step->secrets[i], value != NULL ? value : "");
+/* Finds the variables that the step names, and those of its env that match a pattern. */
+static void find_variables(struct step_secrets *self, const char *patterns,
+                           const struct step *step) {
+  for (char *const *name = step->secrets; name != NULL && *name != NULL; name++) {
+    const char *value = value_of(step, *name);
+    if (!has_variable(self, *name))
+      add_variable(self, memory_copy(*name, strlen(*name)), value != NULL ? value : "");
   }
-  char *const *env = self->patterns != NULL ? step->env : NULL;
+  char *const *env = patterns != NULL ? step->env : NULL;
   for (char *const *entry = env; entry != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
-    bool is_named = step->secrets != NULL && is_among(step->secrets, SIZE_MAX, name);
-    if (!is_named && matches(self->patterns, name))
-      visit(&self->masker, context, name, *entry + strlen(name) + 1);
-    free(name);
+    if (!has_variable(self, name) && matches(patterns, name))
+      add_variable(self, name, *entry + strlen(name) + 1);
+    else
+      free(name);
   }
 }
 
 /* Logs last, because all of the values are masked in the log, too. */
-char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step) {
-  struct not_masked not_masked = {0};
-  visit_secrets(self, step, add_variable, &not_masked);
-  for (size_t i = 0; i < not_masked.count; i++)
-    log_not_masked(log, step->step_id, not_masked.names[i], not_masked.answers[i]);
-  free(not_masked.answers);
-  return not_masked.names;
-}
-
-void secrets_free_names(char **names) {
-  for (char **name = names; name != NULL && *name != NULL; name++)
-    free(*name);
-  free(names);
+struct step_secrets secrets_add_step(struct secrets *self, const struct log *log,
+                                     const struct step *step) {
+  struct step_secrets added = {0};
+  size_t count = 0;
+  find_variables(&added, self->patterns, step);
+  for (size_t i = 0; i < added.count; i++)
+    added.all[i].answer = masker_add(&self->masker, added.all[i].value, strlen(added.all[i].value));
+  for (size_t i = 0; i < added.count; i++) {
+    if (added.all[i].answer == MASKER_MASKED)
+      continue;
+    log_not_masked(log, step->step_id, added.all[i].name, added.all[i].answer);
+    added.not_masked = memory_resize(added.not_masked, (count + 2) * sizeof *added.not_masked);
+    added.not_masked[count++] = added.all[i].name;
+    added.not_masked[count] = NULL;
+  }
+  return added;
 }
 
 /* The masker may have a value that this step could not add, but another step's. */
-static void release_variable(struct masker *masker, void *context, const char *name,
-                             const char *value) {
-  char *const *not_masked = context;
-  if (not_masked == NULL || !is_among(not_masked, SIZE_MAX, name))
-    masker_let_go(masker, value, strlen(value));
-}
-
-void secrets_end_step(struct secrets *self, const struct step *step, char *const *not_masked) {
-  visit_secrets(self, step, release_variable, (void *)(uintptr_t)not_masked);
+void secrets_end_step(struct secrets *self, struct step_secrets *added) {
+  for (size_t i = 0; i < added->count; i++) {
+    if (added->all[i].answer == MASKER_MASKED)
+      masker_let_go(&self->masker, added->all[i].value, strlen(added->all[i].value));
+    free(added->all[i].name);
+  }
+  free(added->all);
+  free(added->not_masked);
 }
 
 /* Finds up to STEP_SECRETS_MAX values. Returns how many. */

@@ -33,15 +33,21 @@ void secrets_add(struct secrets *self, const struct log *log, const char *name, 
    step's env nor of the agent's. */
 int secrets_check(const struct step *step, struct error *error);
 
-/* Adds the values of a step until secrets_end_step. Returns and logs the names of those that cannot
-   be masked, terminated by NULL; NULL if there are none. The caller frees them with
-   secrets_free_names. */
-char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step);
-void secrets_free_names(char **names);
+/* The secret variables of a step. */
+struct step_secrets {
+  struct secret_variable *all;
+  size_t count;
+  const char *
+      *not_masked; /* names of those that cannot be masked, ended by NULL; NULL if all are */
+};
 
-/* The step is over. Its values, except those of `not_masked` (see secrets_add_step), stay masked
-   until their space is needed. */
-void secrets_end_step(struct secrets *self, const struct step *step, char *const *not_masked);
+/* Adds the values of a step, which must outlive them, and logs the names of those that cannot be
+   masked. */
+struct step_secrets secrets_add_step(struct secrets *self, const struct log *log,
+                                     const struct step *step);
+
+/* The step is over. Its values stay masked until their space is needed. */
+void secrets_end_step(struct secrets *self, struct step_secrets *added);
 
 /* Masks the error of a rejected step, including the values that its payload names, as far as the
    payload is valid. */
