@@ -21,9 +21,9 @@ static void cut(char *out, size_t size, const char *text, size_t length) {
                  tail + utf8_rest(tail, 3));
 }
 
-__attribute__((format(printf, 2, 0))) static void set(struct error *self, const char *format,
-                                                      va_list arguments) {
-  va_list again;
+int error_set(struct error *self, const char *format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
   va_copy(again, arguments);
   int length = vsnprintf(self->text, sizeof self->text, format, arguments);
   self->code = 0;
@@ -34,24 +34,7 @@ __attribute__((format(printf, 2, 0))) static void set(struct error *self, const 
     free(text);
   }
   va_end(again);
-}
-
-int error_set(struct error *self, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  set(self, format, arguments);
   va_end(arguments);
-  return -1;
-}
-
-int error_set_about(struct error *self, const char *subject, const char *format, ...) {
-  struct error reason;
-  va_list arguments;
-  va_start(arguments, format);
-  set(&reason, format, arguments);
-  va_end(arguments);
-  (void)error_set(self, "%s: %s", subject, reason.text);
-  self->why = (unsigned short)(strlen(subject) + 2);
   return -1;
 }
 

@@ -8,18 +8,14 @@
 struct error {
   char text[256];
   int code;           /* errno if the system refused something, or a code of the function; else 0 */
-  unsigned short why; /* where the reason begins in the text, behind the subject */
+  unsigned short why; /* where the reason begins in the text, if the caller knows; else 0 */
 };
 
 /* Sets the text; `code` and `why` become 0. "…" replaces the middle of a text that is too long,
    because the beginning says what failed and the end on what. Returns -1, for the caller. */
 int error_set(struct error *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Likewise, with "<subject>: " in front of the text; `why` is where the rest begins. */
-int error_set_about(struct error *self, const char *subject, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* Returns the text without its subject. */
+/* Returns the text from `why` on. */
 const char *error_why(const struct error *self);
 
 /* Sets "<what>: <reason>" for an errno, which also becomes the code. For EMFILE, the text names the

@@ -265,7 +265,7 @@ static enum execution_outcome outcome_of(const struct execution *self,
   case PROCESS_EXITED:
     return WIFSIGNALED(process->report.status) ? EXECUTION_SIGNALED : EXECUTION_EXITED;
   case PROCESS_NOT_STARTED:
-    return failures[process->report.failure.stage];
+    return failures[process->report.stage];
   case PROCESS_TIMED_OUT:
     return EXECUTION_TIMED_OUT;
   case PROCESS_STOPPED:

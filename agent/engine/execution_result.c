@@ -132,7 +132,7 @@ void execution_result_log(const struct execution_result *self, const struct log 
 
 void execution_result_mask_reason(struct error *reason, const struct supervisor_report *report,
                                   struct masker *masker) {
-  *reason = report->failure.reason;
+  *reason = report->reason;
   if (report->whole_reason == NULL || masker_is_empty(masker))
     return;
   const size_t length = strlen(report->whole_reason);
@@ -140,7 +140,7 @@ void execution_result_mask_reason(struct error *reason, const struct supervisor_
   mask_string(masker, masked, length >= EXEC_REASON_MAX - 1);
   if (strcmp(masked, report->whole_reason) != 0) {
     (void)error_set(reason, "%s", masked);
-    reason->code = report->failure.reason.code;
+    reason->code = report->reason.code;
   }
   free(masked);
 }

@@ -235,19 +235,28 @@ static struct explanation reason_of(const struct exec_probe *probe) {
   return plain(strerror(probe->error));
 }
 
-void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const char *shown,
-                        const char *path, int exec_errno) {
+/* Sets "<before><subject><separator><reason>". `why` is where the reason begins if there is a
+   separator. */
+static void set_failure(struct exec_failure *failure, enum exec_stage stage, int code,
+                        const char *before, const char *subject, const char *separator,
+                        struct explanation reason) {
+  failure->stage = stage;
+  (void)error_set(&failure->reason, "%s%.*s%s%s%.*s%s", before, reason.shown, subject, separator,
+                  reason.before, reason.shown, reason.detail, reason.after);
+  failure->reason.code = code;
+  if (separator[0] != '\0')
+    failure->reason.why = (unsigned short)(strlen(before) + strnlen(subject, (size_t)reason.shown) +
+                                           strlen(separator));
+  (void)snprintf(failure->whole, sizeof failure->whole, "%s%.*s%s%s%s%s", before, 2 * PATH_MAX,
+                 subject, separator, reason.before, reason.detail, reason.after);
+}
+
+void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
+                          const char *path, int exec_errno) {
   struct exec_probe probe = {0};
-  char subject[200];
   examine(&probe, path, exec_errno);
-  const struct explanation reason = reason_of(&probe);
-  (void)snprintf(subject, sizeof subject, "cannot run %.*s%s", reason.shown, shown,
-                 exec_errno == ENAMETOOLONG ? "…" : "");
-  (void)error_set_about(error, subject, "%s%.*s%s", reason.before, reason.shown, reason.detail,
-                        reason.after);
-  error->code = exec_errno;
-  (void)snprintf(whole, EXEC_REASON_MAX, "cannot run %s: %s%s%s", shown, reason.before,
-                 reason.detail, reason.after);
+  set_failure(failure, stage, exec_errno, "cannot run ", shown,
+              exec_errno == ENAMETOOLONG ? "…: " : ": ", reason_of(&probe));
 }
 
 /* --- the execution --------------------------------------------------------------------------- */
@@ -332,19 +341,8 @@ static size_t find_too_long(char *const *texts) {
   return i;
 }
 
-/* Sets "<before><subject><after>", where `shown` bytes of the subject are shown in the reason. */
-static void set_failure(struct exec_failure *failure, char whole[EXEC_REASON_MAX],
-                        enum exec_stage stage, int code, int shown, const char *before,
-                        const char *subject, const char *after) {
-  failure->stage = stage;
-  (void)error_set(&failure->reason, "%s%.*s%s", before, shown, subject, after);
-  failure->reason.code = code;
-  (void)snprintf(whole, EXEC_REASON_MAX, "%s%.*s%s", before, 2 * PATH_MAX, subject, after);
-}
-
 /* Returns false if no single text is too long. */
-static bool explain_too_long(const struct exec_command *self, struct exec_failure *failure,
-                             char whole[EXEC_REASON_MAX]) {
+static bool explain_too_long(const struct exec_command *self, struct exec_failure *failure) {
   const size_t argument = find_too_long(self->argv), variable = find_too_long(self->envp);
   const char *text = self->argv[argument] != NULL ? self->argv[argument] : self->envp[variable];
   char name[80], why[256];
@@ -356,42 +354,41 @@ static bool explain_too_long(const struct exec_command *self, struct exec_failur
     (void)snprintf(name, sizeof name, "the variable %.*s",
                    (int)(strcspn(text, "=") < 40 ? strcspn(text, "=") : 40), text);
   (void)snprintf(why, sizeof why,
-                 ": %s has %zu bytes, and Linux takes at most %zu (%zu KiB): use stdin, or a file",
+                 "%s has %zu bytes, and Linux takes at most %zu (%zu KiB): use stdin, or a file",
                  name, strlen(text), text_max(), (text_max() + 1) / 1024);
-  set_failure(failure, whole, EXEC_NOT_EXECUTABLE, E2BIG, 60, "cannot run ", self->argv[0], why);
-  failure->reason.why = (unsigned short)(strlen("cannot run : ") + strnlen(self->argv[0], 60));
+  set_failure(failure, EXEC_NOT_EXECUTABLE, E2BIG, "cannot run ", self->argv[0], ": ",
+              about(60, why, "", ""));
   return true;
 }
 
 /* `directory` is where the command would have run, to show a relative path below it; NULL: the
    caller's. */
 static void explain(const struct exec_command *self, const struct path_search *search,
-                    const char *directory, struct exec_failure *failure,
-                    char whole[EXEC_REASON_MAX]) {
+                    const char *directory, struct exec_failure *failure) {
   bool is_missing = search->error == ENOENT && access(search->path, F_OK) != 0;
   if (is_missing && strchr(self->argv[0], '/') == NULL) {
     const char *path = find_path(self->envp);
     bool is_literal = strstr(path, "$PATH") != NULL || strstr(path, "${PATH}") != NULL;
-    set_failure(failure, whole, EXEC_NOT_FOUND, search->error, 150, "", self->argv[0],
-                is_literal ? ": command not found on PATH: env.PATH has $PATH in it, which is not "
-                             "expanded"
-                           : ": command not found on PATH");
+    set_failure(failure, EXEC_NOT_FOUND, search->error, "", self->argv[0], "",
+                plain(is_literal ? ": command not found on PATH: env.PATH has $PATH in it, which "
+                                   "is not expanded"
+                                 : ": command not found on PATH"));
     return;
   }
-  if (search->error == E2BIG && explain_too_long(self, failure, whole))
+  if (search->error == E2BIG && explain_too_long(self, failure))
     return;
   bool is_below = search->path[0] != '/' && directory != NULL;
   char shown[2 * PATH_MAX + 2];
   (void)snprintf(shown, sizeof shown, "%s%s%s", is_below ? directory : "", is_below ? "/" : "",
                  search->path);
-  failure->stage = is_missing ? EXEC_NOT_FOUND : EXEC_NOT_EXECUTABLE;
-  exec_command_error(&failure->reason, whole, shown, search->path, search->error);
+  exec_command_explain(failure, is_missing ? EXEC_NOT_FOUND : EXEC_NOT_EXECUTABLE, shown,
+                       search->path, search->error);
 }
 
 /* Returns `directory`, or in `space` the same with HOME in place of its "~"; NULL with the failure:
    HOME is not set. */
 static const char *find_directory(const struct exec_command *self, char space[PATH_MAX],
-                                  struct exec_failure *failure, char whole[EXEC_REASON_MAX]) {
+                                  struct exec_failure *failure) {
   const char *home = find_variable(self->envp, "HOME=");
   struct stat entry;
   if (self->home_at == 0)
@@ -403,23 +400,21 @@ static const char *find_directory(const struct exec_command *self, char space[PA
     (void)snprintf(space, PATH_MAX, "%s%s", home, self->directory + self->home_at + 1);
     return space;
   }
-  set_failure(failure, whole, EXEC_NO_DIRECTORY, 0, 120, "working directory ",
-              self->directory + self->home_at, ": HOME is not set, so ~ stands for no directory");
+  set_failure(failure, EXEC_NO_DIRECTORY, 0, "working directory ", self->directory + self->home_at,
+              "", about(120, ": HOME is not set, so ~ stands for no directory", "", ""));
   return NULL;
 }
 
 /* Returns whether the command may be executed. `*is_there`: in that directory. */
 static bool enter_directory(const struct exec_command *self, const char *directory,
-                            struct exec_failure *failure, char whole[EXEC_REASON_MAX],
-                            bool *is_there) {
+                            struct exec_failure *failure, bool *is_there) {
   *is_there = directory != NULL && chdir(directory) == 0;
   if (*is_there || directory == NULL ||
       (self->directory_may_be_missing && exec_command_is_missing(errno)))
     return true;
   int error = errno;
-  char why[128];
-  (void)snprintf(why, sizeof why, ": %s", strerror(error));
-  set_failure(failure, whole, EXEC_NO_DIRECTORY, error, 180, "working directory ", directory, why);
+  set_failure(failure, EXEC_NO_DIRECTORY, error, "working directory ", directory, "",
+              about(180, ": ", strerror(error), ""));
   return false;
 }
 
@@ -431,16 +426,15 @@ static void reset_signals(void) {
   (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 }
 
-void exec_command(const struct exec_command *self, struct exec_failure *failure,
-                  char whole[EXEC_REASON_MAX]) {
+void exec_command(const struct exec_command *self, struct exec_failure *failure) {
   char space[PATH_MAX];
   bool in_directory;
-  const char *directory = find_directory(self, space, failure, whole);
+  const char *directory = find_directory(self, space, failure);
   if (failure->stage == EXEC_NO_DIRECTORY ||
-      !enter_directory(self, directory, failure, whole, &in_directory))
+      !enter_directory(self, directory, failure, &in_directory))
     return;
   reset_signals();
   struct path_search search = {.error = ENOENT};
   try_candidates(self, &search);
-  explain(self, &search, in_directory ? directory : NULL, failure, whole);
+  explain(self, &search, in_directory ? directory : NULL, failure);
 }

@@ -19,14 +19,15 @@ enum exec_stage {
   EXEC_NO_PROCESS      /* no process could be made */
 };
 
-struct exec_failure {
-  enum exec_stage stage;
-  struct error reason; /* with the name of the command or the directory; not of EXEC_DONE */
-};
-
 /* The size of an uncut reason, in which a secret is found that `struct error` would cut: a path and
    its directory, the interpreter, and words. */
 #define EXEC_REASON_MAX (2 * PATH_MAX + 1024)
+
+struct exec_failure {
+  enum exec_stage stage;
+  struct error reason;         /* with the name of the command or the directory; not of EXEC_DONE */
+  char whole[EXEC_REASON_MAX]; /* the reason uncut; only of exec_command */
+};
 
 /* The texts stay valid until the command is executed. */
 struct exec_command {
@@ -41,22 +42,20 @@ struct exec_command {
 
 /*
  * Enters the directory and executes the command with an empty signal mask. Returns only if that
- * fails, with the failure and the uncut reason. A child that shares the memory of its supervisor
- * calls it. So it allocates nothing, and changes only `failure`, `whole`, errno, and this process's
- * directory and signal mask.
+ * fails. A child that shares the memory of its supervisor calls it. So it allocates nothing, and
+ * changes only `failure`, errno, and this process's directory and signal mask.
  */
-void exec_command(const struct exec_command *self, struct exec_failure *failure,
-                  char whole[EXEC_REASON_MAX]);
+void exec_command(const struct exec_command *self, struct exec_failure *failure);
 
 /*
  * Explains to a person why execve(2) rejected a file. The errno alone misleads: ENOENT for a file
  * that exists means that its interpreter or loader is missing (a glibc program in a musl image),
  * and ENOEXEC may be a program for another machine or a script without its first line. Opens the
  * file at `path`, which may block on its file system. `shown` is its name in the text. Allocates
- * nothing.
+ * nothing. The `why` of the reason is behind that name.
  */
-void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const char *shown,
-                        const char *path, int exec_errno);
+void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
+                          const char *path, int exec_errno);
 
 /* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);

@@ -64,7 +64,7 @@ static void end_count(struct process *self) {
   if (report->usage.processes >= 0)
     report->usage.processes =
         outcome->survivors >= 0 ? report->usage.processes + outcome->survivors : -1;
-  if (outcome->end == PROCESS_EXITED && report->failure.stage != EXEC_DONE)
+  if (outcome->end == PROCESS_EXITED && report->stage != EXEC_DONE)
     outcome->end = PROCESS_NOT_STARTED;
   loop_timer_start_now(self->timer);
 }

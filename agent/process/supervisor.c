@@ -293,7 +293,7 @@ __attribute__((no_sanitize("address"))) static int run_child(void *context) {
   if (getppid() != self->supervisor)
     _exit(127); /* the supervisor died before prctl */
   wait_at_gate(self->page);
-  exec_command(&self->exec, &self->page->failure, self->page->whole_reason);
+  exec_command(&self->exec, &self->page->failure);
   _exit(127);
 }
 

@@ -60,9 +60,9 @@ static bool is_plausible(const struct supervisor_page *copy) {
   return true;
 }
 
-/* The list is long, so only its valid part is copied. Nothing is read again afterwards. */
+/* Nothing is read again afterwards, except the text of a failure. */
 static bool copy_page(struct supervisor_page *copy, const struct supervisor_page *page) {
-  memcpy(copy, page, offsetof(struct supervisor_page, alive));
+  memcpy(copy, page, SUPERVISOR_PAGE_SHORT);
   atomic_signal_fence(memory_order_seq_cst);
   if (copy->alive_count > SUPERVISOR_ALIVE_MAX)
     return false;
@@ -71,9 +71,8 @@ static bool copy_page(struct supervisor_page *copy, const struct supervisor_page
   return true;
 }
 
-/* The list is long, and invalid without its count. */
 void supervisor_page_reset(struct supervisor_page *self, bool waits) {
-  memset(self, 0, offsetof(struct supervisor_page, alive));
+  memset(self, 0, SUPERVISOR_PAGE_SHORT);
   self->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
   atomic_store(&self->gate, waits ? SUPERVISOR_GATE_CLOSED : SUPERVISOR_GATE_OPEN);
 }
@@ -106,11 +105,12 @@ bool supervisor_report_read(struct supervisor_report *self, const struct supervi
     self->status = copy.status;
     self->usage = copy.usage;
   }
-  self->failure = copy.failure;
+  self->stage = copy.failure.stage;
+  self->reason = copy.failure.reason;
   self->alive_count = copy.alive_count;
   if (copy.failure.stage != EXEC_DONE && copy.failure.stage != EXEC_NO_PROCESS)
     self->whole_reason =
-        memory_copy(page->whole_reason, strnlen(page->whole_reason, EXEC_REASON_MAX - 1));
+        memory_copy(page->failure.whole, strnlen(page->failure.whole, EXEC_REASON_MAX - 1));
   if (self->alive_count > 0) {
     self->alive = memory_allocate(self->alive_count * sizeof *self->alive);
     memcpy(self->alive, copy.alive, self->alive_count * sizeof *self->alive);

@@ -52,12 +52,15 @@ struct supervisor_page {
   atomic_uint asked;    /* the agent's last query, which SIGCONT follows */
   atomic_uint answered; /* the query that `census` answers */
   struct process_tree_census census;
-  struct exec_failure failure;
   struct step_usage usage; /* of the processes that were reaped; valid when `ended` is */
   atomic_uint alive_count; /* of `alive`, which the first order fills in: see `lists_alive` */
+  struct exec_failure failure;
   struct step_process alive[SUPERVISOR_ALIVE_MAX];
-  char whole_reason[EXEC_REASON_MAX]; /* of a failure of exec_command; else undefined */
 };
+
+/* What comes first is reset and copied for each task. Behind it are the long parts, which are
+   undefined unless the first says that they are there. */
+#define SUPERVISOR_PAGE_SHORT offsetof(struct supervisor_page, failure.whole)
 
 /* Prepares the page for a task, with the gate closed if that waits. */
 void supervisor_page_reset(struct supervisor_page *self, bool waits);
@@ -72,8 +75,9 @@ struct process_tree_census supervisor_census_read(const struct supervisor_page *
 /* The agent's checked copy of how the task ended. */
 struct supervisor_report {
   int status; /* as of waitpid(2); SIGKILL if the end is unknown */
-  struct exec_failure failure;
-  char *whole_reason; /* of a failure of exec_command, uncut; NULL: none */
+  enum exec_stage stage;
+  struct error reason; /* of a failure */
+  char *whole_reason;  /* of a failure of exec_command, uncut; NULL: none */
   struct step_usage usage;
   size_t alive_count;
   struct step_process *alive; /* NULL if there are none */

