@@ -63,16 +63,6 @@
 
 #define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not have */
 
-/* Read by a command's child. */
-struct supervisor_child {
-  struct supervisor_page *page;
-  struct exec_command exec;
-  int descriptors[3];
-  pid_t supervisor;
-  int nice; /* its own */
-  struct rlimit open_files;
-};
-
 struct supervision {
   const struct supervisor_options *options;
   struct supervisor_page *page;
@@ -89,8 +79,11 @@ struct supervision {
   bool has_forgotten; /* the agent's secrets */
   ino_t pipes[2];     /* of the command's output; 0: it is no pipe */
   struct supervisor_message message;
-  char *body; /* of the message; NULL: released */
-  struct supervisor_child child;
+  char *body;               /* of the message; NULL: released */
+  int descriptors[3];       /* of the message */
+  struct exec_command exec; /* what a command's child executes, */
+  int nice;                 /* with this nice value */
+  pid_t own_pid;
   char body_space[SUPERVISOR_BODY_MAX];
   _Alignas(16) char child_stack[CHILD_STACK_SIZE];
 };
@@ -283,14 +276,14 @@ static void wait_at_gate(struct supervisor_page *page) {
 
 /* AddressSanitizer does not know the child's stack. */
 __attribute__((no_sanitize("address"))) static int run_child(void *context) {
-  const struct supervisor_child *self = context;
+  const struct supervision *self = context;
   (void)setsid();
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int i = 0; i < 3; i++)
     (void)dup2(self->descriptors[i], i);
   (void)setpriority(PRIO_PROCESS, 0, self->nice);
-  (void)setrlimit(RLIMIT_NOFILE, &self->open_files);
-  if (getppid() != self->supervisor)
+  (void)setrlimit(RLIMIT_NOFILE, &self->options->open_files);
+  if (getppid() != self->own_pid)
     _exit(127); /* the supervisor died before prctl */
   wait_at_gate(self->page);
   exec_command(&self->exec, &self->page->failure);
@@ -305,9 +298,9 @@ static void close_all(const int descriptors[3]) {
 /* If an emulator refuses a process that shares memory, the child gets a copy. */
 static pid_t make_child(struct supervision *self) {
   void *stack = self->child_stack + sizeof self->child_stack;
-  pid_t pid = clone(run_child, stack, CLONE_VM | SIGCHLD, &self->child);
+  pid_t pid = clone(run_child, stack, CLONE_VM | SIGCHLD, self);
   if (pid < 0 && errno == EINVAL)
-    pid = clone(run_child, stack, SIGCHLD, &self->child);
+    pid = clone(run_child, stack, SIGCHLD, self);
   return pid;
 }
 
@@ -323,7 +316,7 @@ static void point_to_texts(struct supervision *self) {
   for (uint32_t i = 0; i < message->variables; i++, at += strlen(at) + 1)
     envp[i] = at;
   envp[message->variables] = NULL;
-  self->child.exec = (struct exec_command){
+  self->exec = (struct exec_command){
       .argv = argv,
       .envp = envp,
       .directory = at,
@@ -361,13 +354,13 @@ static void start_command(struct supervision *self) {
   pid_t pid = make_child(self);
   if (pid < 0) {
     const int fork_errno = errno;
-    (void)error_set(&self->page->failure.reason, "cannot start %.100s: %s",
-                    self->child.exec.argv[0], strerror(fork_errno));
+    (void)error_set(&self->page->failure.reason, "cannot start %.100s: %s", self->exec.argv[0],
+                    strerror(fork_errno));
     set_not_started(self, fork_errno);
   }
   for (int i = 0; i < 2; i++)
-    self->pipes[i] = pipe_number(self->child.descriptors[1 + i]);
-  close_all(self->child.descriptors);
+    self->pipes[i] = pipe_number(self->descriptors[1 + i]);
+  close_all(self->descriptors);
   self->command = pid > 0 ? pid : 0;
   atomic_store(&self->page->pid, self->command);
 }
@@ -393,9 +386,9 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
 static void do_work(struct supervision *self) {
   struct rusage before = {0};
   (void)getrusage(RUSAGE_SELF, &before);
-  (void)dup2(self->child.descriptors[1], STDOUT_FILENO);
-  (void)dup2(self->child.descriptors[2], STDERR_FILENO);
-  close_all(self->child.descriptors);
+  (void)dup2(self->descriptors[1], STDOUT_FILENO);
+  (void)dup2(self->descriptors[2], STDERR_FILENO);
+  close_all(self->descriptors);
   atomic_store(&self->page->pid, getpid());
   if (!self->has_forgotten && self->options->forget != NULL)
     self->options->forget(self->options->owner);
@@ -419,10 +412,10 @@ static void handle_message(struct supervision *self) {
   self->is_busy = true;
   self->has_ended = false;
   if (read_order(self) != SUPERVISOR_ORDER_NONE) {
-    close_all(self->child.descriptors);
+    close_all(self->descriptors);
     set_ended(self, SIGKILL);
     release_message(self);
-  } else if (self->child.descriptors[0] < 0) {
+  } else if (self->descriptors[0] < 0) {
     refuse_incomplete(self);
   } else if (self->message.is_work) {
     do_work(self);
@@ -434,7 +427,7 @@ static void handle_message(struct supervision *self) {
 
 static void receive_message(struct supervision *self) {
   int received = supervisor_message_receive(SUPERVISOR_SOCKET, &self->message, self->body_space,
-                                            &self->body, self->child.descriptors);
+                                            &self->body, self->descriptors);
   if (received < 0)
     _exit(1); /* no memory: the agent sees its end */
   if (received > 0)
@@ -491,11 +484,10 @@ void supervisor_main(const struct supervisor_options *options, pid_t agent,
   static struct supervision self;
   self.options = options;
   self.agent = agent;
-  self.page = self.child.page = page;
+  self.page = page;
   set_up();
-  self.child.supervisor = getpid();
-  self.child.nice = getpriority(PRIO_PROCESS, 0) + options->nice;
-  self.child.open_files = options->open_files;
+  self.own_pid = getpid();
+  self.nice = getpriority(PRIO_PROCESS, 0) + options->nice;
   self.is_leaving = options->agent_pages > 0 && is_large(&self);
   measure_floor(&self);
   send_notification(&self, 0);
