@@ -285,14 +285,11 @@ struct engine *engine_new(const struct engine_options *options) {
       (struct execution_context){.stalled = on_execution_stalled,
                                  .done = on_execution_done,
                                  .engine = self,
+                                 .options = &self->options,
                                  .process = {.base = options->base,
                                              .supervisors = self->supervisors,
                                              .stdin_fd = options->supervisor.stdin_fd,
                                              .drains = &self->drains},
-                                 .log = options->log,
-                                 .secrets = options->secrets,
-                                 .kind = options->kind,
-                                 .line_bytes = options->line_bytes,
                                  .agent_tag = self->tag};
   if (options->signal_fd >= 0)
     self->signals = signals_new(self, options->base, options->signal_fd, options->log);

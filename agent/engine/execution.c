@@ -8,7 +8,6 @@
 
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
-#include "agent/engine/engine.h"
 #include "agent/engine/lines.h"
 #include "agent/kinds/kind.h"
 #include "base/buffer.h"
@@ -342,7 +341,7 @@ static struct result_end make_cost(const struct execution *self) {
 /* The reason of a failed start shows a part of the name. If the name contains a secret, the reason
    becomes the errno's text. */
 static void mask_subject(struct execution *self) {
-  struct masker *masker = &self->context->secrets->masker;
+  struct masker *masker = &self->context->options->secrets->masker;
   const char *subject =
       self->outcome == EXECUTION_NO_DIRECTORY ? self->step.working_directory : self->step.target;
   if (masker_is_empty(masker) || subject == NULL)
@@ -430,7 +429,7 @@ static void finish_or_wait(struct execution *self) {
    supervisor. */
 static void on_ended(void *owner, struct process_outcome *outcome) {
   struct execution *self = owner;
-  struct masker *masker = &self->context->secrets->masker;
+  struct masker *masker = &self->context->options->secrets->masker;
   self->state = ENDED;
   (void)evtimer_del(self->timer);
   self->outcome = outcome_of(self, outcome);
@@ -454,7 +453,7 @@ LOOP_CALLBACK(on_timer, struct execution *self) {
 }
 
 static void emit_started(struct execution *self) {
-  struct secrets *secrets = self->context->secrets;
+  struct secrets *secrets = self->context->options->secrets;
   self->secrets = secrets_add_step(secrets, &self->log, &self->step);
   char *title = kind_title(&self->step, &secrets->masker);
   const struct line line = {.text = title, .length = strlen(title)};
@@ -471,7 +470,7 @@ struct execution *execution_new(const struct execution_context *context, struct 
                              .frontend = frontend,
                              .user_data = request->user_data,
                              .step = request->step,
-                             .log = *context->log,
+                             .log = *context->options->log,
                              .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->log.traceparent = run_kind_trace(&self->step);
@@ -480,8 +479,8 @@ struct execution *execution_new(const struct execution_context *context, struct 
                  : frontend->terms.output_bytes > 0 ? OUTPUT_RAW
                                                     : OUTPUT_LINES;
   for (int i = 0; i < 2; i++) {
-    mask_stream_init(&self->masks[i], &context->secrets->masker);
-    line_splitter_init(&self->splitters[i], context->line_bytes);
+    mask_stream_init(&self->masks[i], &context->options->secrets->masker);
+    line_splitter_init(&self->splitters[i], context->options->line_bytes);
   }
   capture_init(&self->capture, frontend->terms.output_bytes, frontend->terms.tail_bytes);
   const size_t id_length = strlen(self->step.step_id);
@@ -508,7 +507,8 @@ static const struct process_handler process_handler = {
     .readable = on_readable, .remains = on_remains, .ended = on_ended};
 
 static void make_process(struct execution *self, bool waits) {
-  struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
+  struct process_spec spec =
+      kind_process_spec(&self->context->options->kind, &self->step, self->tag);
   self->process =
       process_new(&self->context->process, &spec, waits, &process_handler, self, &self->error);
   buffer_release(&spec.body);
@@ -543,7 +543,7 @@ void execution_free(struct execution *self) {
   if (self->process != NULL)
     process_free(self->process);
   event_free(self->timer);
-  secrets_end_step(self->context->secrets, &self->secrets);
+  secrets_end_step(self->context->options->secrets, &self->secrets);
   for (int i = 0; i < 2; i++) {
     mask_stream_release(&self->masks[i]);
     line_splitter_release(&self->splitters[i]);

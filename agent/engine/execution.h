@@ -4,9 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/engine/engine.h"
 #include "agent/engine/frontend.h"
-#include "agent/engine/secrets.h"
-#include "agent/kinds/kind.h"
 #include "agent/process/process.h"
 
 /*
@@ -28,11 +27,8 @@ struct execution_context {
   void (*stalled)(void *engine, struct execution *execution);
   void (*done)(void *engine, struct execution *execution, const struct execution_result *end);
   void *engine;
+  const struct engine_options *options;
   struct process_context process;
-  const struct log *log;
-  struct secrets *secrets;
-  struct kind_context kind;
-  size_t line_bytes;     /* a longer line is split: see lines.h */
   const char *agent_tag; /* unique to this agent; the tag of each execution begins with it */
 };
 
