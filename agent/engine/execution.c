@@ -59,8 +59,9 @@ struct execution {
   char tag[128];
   enum execution_state state;
   enum execution_output output;
-  struct process *process;        /* NULL before it is made, and when it is over */
-  enum execution_outcome outcome; /* from ENDED on */
+  struct process *process; /* NULL before it is made, and when it is over */
+  /* The outcome is set from ENDED on, the error when it is known, and the rest at the end. */
+  struct execution_result end;
   enum step_cause stop_cause;
   struct process_outcome process_outcome;
   struct memory_before before;
@@ -81,8 +82,7 @@ struct execution {
   bool was_stopped; /* by engine_stop */
   bool is_paused;   /* the pipes are not read because the frontend has no capacity */
   bool ignores_capacity;
-  struct error error; /* why it was not started, was stopped or was killed */
-  char *subject;      /* of the result, with its secrets masked; NULL if nothing is masked */
+  char *subject; /* of the result, with its secrets masked; NULL if nothing is masked */
 };
 
 static void read_clock(struct execution *self) {
@@ -307,8 +307,8 @@ static void set_memory(const struct execution *self, struct result_end *cost) {
   if (before->oom_kills >= 0 && kills >= before->oom_kills)
     cost->oom_kills = kills - before->oom_kills;
   cost->oom_killed =
-      cost->oom_kills > 0 &&
-      !(self->outcome == EXECUTION_EXITED && WEXITSTATUS(self->process_outcome.report.status) == 0);
+      cost->oom_kills > 0 && !(self->end.outcome == EXECUTION_EXITED &&
+                               WEXITSTATUS(self->process_outcome.report.status) == 0);
   cost->memory_limit_bytes = before->limit_bytes;
   if (before->peak_bytes >= 0 && peak > before->peak_bytes)
     cost->memory_peak_bytes = peak;
@@ -316,8 +316,8 @@ static void set_memory(const struct execution *self, struct result_end *cost) {
 
 static struct result_end make_cost(const struct execution *self) {
   const struct process_outcome *process = &self->process_outcome;
-  const bool is_stopped = self->outcome == EXECUTION_STOPPED;
-  struct result_end cost = {.cause = is_stopped ? self->stop_cause : ends[self->outcome].cause};
+  const bool is_stopped = self->end.outcome == EXECUTION_STOPPED;
+  struct result_end cost = {.cause = is_stopped ? self->stop_cause : ends[self->end.outcome].cause};
   if (!self->was_started || cost.cause == STEP_CAUSE_NOT_STARTED)
     return cost;
   cost = (struct result_end){.cause = cost.cause,
@@ -340,44 +340,36 @@ static struct result_end make_cost(const struct execution *self) {
 
 /* The reason of a failed start shows a part of the name. If the name contains a secret, the reason
    becomes the errno's text. */
-static void mask_subject(struct execution *self) {
+static void set_subject(struct execution *self) {
   struct masker *masker = &self->context->options->secrets->masker;
-  const char *subject =
-      self->outcome == EXECUTION_NO_DIRECTORY ? self->step.working_directory : self->step.target;
+  const char *subject = self->end.outcome == EXECUTION_NO_DIRECTORY ? self->step.working_directory
+                                                                    : self->step.target;
+  self->end.subject = subject;
   if (masker_is_empty(masker) || subject == NULL)
     return;
-  self->subject = memory_copy(subject, strlen(subject));
+  self->end.subject = self->subject = memory_copy(subject, strlen(subject));
   mask_string(masker, self->subject, false);
-  const bool is_masked = strcmp(self->subject, subject) != 0;
-  const int code = self->error.code;
-  if (!is_masked || self->outcome < EXECUTION_NO_DIRECTORY)
+  const int code = self->end.error.code;
+  if (strcmp(self->subject, subject) == 0 || self->end.outcome < EXECUTION_NO_DIRECTORY)
     return;
-  (void)error_set(&self->error, "cannot start %s: %s", self->subject,
+  (void)error_set(&self->end.error, "cannot start %s: %s", self->subject,
                   code != 0 ? strerror(code) : "failed");
-  self->error.code = code;
+  self->end.error.code = code;
 }
 
-static struct execution_result make_result(struct execution *self) {
-  const enum execution_outcome outcome = self->outcome;
-  mask_subject(self);
-  struct execution_result end = {.outcome = outcome,
-                                 .exit_code = ends[outcome].exit_code,
-                                 .duration_ms = self->process_outcome.duration_ms,
-                                 .subject = outcome == EXECUTION_NO_DIRECTORY
-                                                ? self->step.working_directory
-                                                : self->step.target,
-                                 .error = self->error,
-                                 .holder = self->process_outcome.holder,
-                                 .unkillable = self->process_outcome.unkillable,
-                                 .cost = make_cost(self)};
-  if (outcome == EXECUTION_EXITED)
-    end.exit_code = WEXITSTATUS(self->process_outcome.report.status);
-  if (outcome == EXECUTION_SIGNALED)
-    end.exit_code += end.signal = WTERMSIG(self->process_outcome.report.status);
-  if (self->subject != NULL)
-    end.subject = self->subject;
-  set_output(self, &end);
-  return end;
+static void complete_result(struct execution *self) {
+  struct execution_result *end = &self->end;
+  const struct process_outcome *process = &self->process_outcome;
+  set_subject(self);
+  end->exit_code = ends[end->outcome].exit_code;
+  if (end->outcome == EXECUTION_EXITED)
+    end->exit_code = WEXITSTATUS(process->report.status);
+  if (end->outcome == EXECUTION_SIGNALED)
+    end->exit_code += end->signal = WTERMSIG(process->report.status);
+  end->duration_ms = process->duration_ms;
+  end->process = process;
+  end->cost = make_cost(self);
+  set_output(self, end);
 }
 
 void execution_step_end(const struct execution *self, const struct execution_result *end,
@@ -391,12 +383,12 @@ void execution_step_end(const struct execution *self, const struct execution_res
 }
 
 static void finish(struct execution *self) {
-  struct execution_result end = make_result(self);
+  complete_result(self);
   if (is_command(self)) /* a file kind describes its own error */
-    execution_result_explain_memory(&end, &self->message);
+    execution_result_explain_memory(&self->end, &self->message);
   read_clock(self);
   self->state = DONE;
-  self->context->done(self->context->engine, self, &end);
+  self->context->done(self->context->engine, self, &self->end);
 }
 
 /* The result repeats the captured output, which must not be added to a full frontend. */
@@ -432,9 +424,9 @@ static void on_ended(void *owner, struct process_outcome *outcome) {
   struct masker *masker = &self->context->options->secrets->masker;
   self->state = ENDED;
   (void)evtimer_del(self->timer);
-  self->outcome = outcome_of(self, outcome);
+  self->end.outcome = outcome_of(self, outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
-    execution_result_mask_reason(&self->error, &outcome->report, masker);
+    execution_result_mask_reason(&self->end.error, &outcome->report, masker);
   execution_result_mask_processes(outcome, masker);
   self->process_outcome = *outcome;
   outcome->report = (struct supervisor_report){0};
@@ -499,7 +491,7 @@ struct execution *execution_new(const struct execution_context *context, struct 
 /* There will be no process: the execution ends, from the event loop. */
 static void end_without_process(struct execution *self) {
   self->state = ENDED;
-  self->outcome = self->was_stopped ? EXECUTION_STOPPED : EXECUTION_NO_PROCESS;
+  self->end.outcome = self->was_stopped ? EXECUTION_STOPPED : EXECUTION_NO_PROCESS;
   loop_timer_start_now(self->timer);
 }
 
@@ -510,7 +502,7 @@ static void make_process(struct execution *self, bool waits) {
   struct process_spec spec =
       kind_process_spec(&self->context->options->kind, &self->step, self->tag);
   self->process =
-      process_new(&self->context->process, &spec, waits, &process_handler, self, &self->error);
+      process_new(&self->context->process, &spec, waits, &process_handler, self, &self->end.error);
   buffer_release(&spec.body);
   if (self->process == NULL) {
     end_without_process(self);
@@ -615,7 +607,7 @@ void engine_stop(struct execution *self, int64_t grace_ms, enum step_cause cause
     return;
   if (!self->was_stopped) {
     self->stop_cause = cause;
-    (void)error_set(&self->error, "%s", reason);
+    (void)error_set(&self->end.error, "%s", reason);
   }
   self->was_stopped = true;
   if (self->process != NULL)

@@ -121,13 +121,14 @@ void execution_result_log(const struct execution_result *self, const struct log 
            "exit=%d in %lldms `%s`%s%.*s", has_code(self) ? self->exit_code : -1,
            (long long)self->duration_ms, command, has_message ? ": " : "", (int)message.length,
            message.bytes);
-  if (self->holder.pid != 0)
+  const struct process_outcome *process = self->process;
+  if (process->holder.pid != 0)
     log_line(log, failure, step->step_id,
              "pid %d (%s) still holds its output in the background; what it prints from now on is "
              "dropped",
-             (int)self->holder.pid, self->holder.name);
-  if (self->unkillable > 0)
-    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->unkillable);
+             (int)process->holder.pid, process->holder.name);
+  if (process->unkillable > 0)
+    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", process->unkillable);
 }
 
 void execution_result_mask_reason(struct error *reason, const struct supervisor_report *report,

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "agent/engine/capture.h"
-#include "agent/process/process_table.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -34,6 +33,9 @@ enum execution_outcome {
 #define EXECUTION_EXIT_NOT_EXECUTABLE 126
 #define EXECUTION_EXIT_NOT_FOUND 127
 
+struct process_outcome;
+struct supervisor_report;
+
 /* The pointers are valid during the frontend's result(). */
 struct execution_result {
   enum execution_outcome outcome;
@@ -49,8 +51,7 @@ struct execution_result {
    * its content if it succeeded, `errors` its warnings or its error, as lines.
    */
   struct captured_stream output, errors;
-  struct pipe_holder holder;      /* a background process that still holds its output */
-  size_t unkillable;              /* processes that survived SIGKILL */
+  const struct process_outcome *process;
   struct captured_stream message; /* see execution_result_explain_memory */
   struct result_end cost;         /* for the StepResult; zeros if nothing was executed */
 };
@@ -82,9 +83,6 @@ struct step_result execution_result_step_result(const struct execution_result *s
    command may contain secrets. */
 void execution_result_log(const struct execution_result *self, const struct log *log,
                           const struct step *step, bool quiet);
-
-struct process_outcome;
-struct supervisor_report;
 
 /* Sets the reason why a command could not be started. If the reason contains a secret, also one
    that is cut in its middle, the whole reason is masked before it is cut. */
