@@ -142,8 +142,8 @@ void engine_capacity_freed(struct frontend *frontend) {
 }
 
 /* From here on idle time runs: without a server there may never be capacity. */
-static void on_execution_stalled(void *engine, struct execution *execution) {
-  struct engine *self = engine;
+void engine_execution_stalled(struct execution *execution) {
+  struct engine *self = execution_frontend(execution)->engine;
   begin_idle(self);
   if (shutdown_has_begun(self))
     execution_finish_stalled(execution);
@@ -151,10 +151,9 @@ static void on_execution_stalled(void *engine, struct execution *execution) {
 
 /* The result is sent together with the start of the next step, and before it is logged, because the
    server waits for it. */
-static void on_execution_done(void *engine, struct execution *execution,
-                              const struct execution_result *end) {
-  struct engine *self = engine;
-  struct frontend *frontend = self->frontend;
+void engine_execution_done(struct execution *execution, const struct execution_result *end) {
+  struct frontend *frontend = execution_frontend(execution);
+  struct engine *self = frontend->engine;
   *find_slot(self, execution) = NULL;
   self->execution_count--;
   frontend->type->result(frontend, execution, end);
@@ -282,10 +281,7 @@ struct engine *engine_new(const struct engine_options *options) {
   self->options.supervisor.log = options->log;
   self->supervisors = supervisors_new(options->base, &self->options.supervisor);
   self->execution_context =
-      (struct execution_context){.stalled = on_execution_stalled,
-                                 .done = on_execution_done,
-                                 .engine = self,
-                                 .options = &self->options,
+      (struct execution_context){.options = &self->options,
                                  .process = {.base = options->base,
                                              .supervisors = self->supervisors,
                                              .stdin_fd = options->supervisor.stdin_fd,

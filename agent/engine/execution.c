@@ -243,14 +243,14 @@ static void on_readable(void *owner, enum process_stream stream) {
   process_pause(self->process, true);
   flush(self); /* only sent events free capacity */
   if (self->state == DRAINING)
-    self->context->stalled(self->context->engine, self);
+    engine_execution_stalled(self);
 }
 
 static void on_remains(void *owner) {
   struct execution *self = owner;
   self->state = DRAINING;
   if (self->is_paused)
-    self->context->stalled(self->context->engine, self);
+    engine_execution_stalled(self);
 }
 
 static enum execution_outcome outcome_of(const struct execution *self,
@@ -388,7 +388,7 @@ static void finish(struct execution *self) {
     execution_result_explain_memory(&self->end, &self->message);
   read_clock(self);
   self->state = DONE;
-  self->context->done(self->context->engine, self, &self->end);
+  engine_execution_done(self, &self->end);
 }
 
 /* The result repeats the captured output, which must not be added to a full frontend. */
@@ -413,7 +413,7 @@ static void finish_or_wait(struct execution *self) {
     finish(self);
   } else {
     flush(self);
-    self->context->stalled(self->context->engine, self);
+    engine_execution_stalled(self);
   }
 }
 

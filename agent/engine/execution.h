@@ -16,21 +16,22 @@
  *   execution_prepare(execution)       its process is made, and waits
  *   execution_start(execution)         the process executes the step
  *     event(…) …, flush()              while it prints
- *     stalled()                        it is over, but the frontend has no capacity for its output
- *     done()                           once, from the event loop
- *   execution_free(execution)          after done(), or to give up
+ *     engine_execution_stalled()       it is over, but the frontend has no capacity for its output
+ *     engine_execution_done()          once, from the event loop
+ *   execution_free(execution)          after that, or to give up
  */
 
 /* What all executions of an engine share. Nothing is owned. */
 struct execution_context {
-  /* Called from the event loop only, except `stalled`, which execution_stop may call, too. */
-  void (*stalled)(void *engine, struct execution *execution);
-  void (*done)(void *engine, struct execution *execution, const struct execution_result *end);
-  void *engine;
   const struct engine_options *options;
   struct process_context process;
   const char *agent_tag; /* unique to this agent; the tag of each execution begins with it */
 };
+
+/* What the engine does then. Called from the event loop only, except that engine_stop may call the
+   first. */
+void engine_execution_stalled(struct execution *execution);
+void engine_execution_done(struct execution *execution, const struct execution_result *end);
 
 /* Takes ownership of the request's step, which is empty afterwards. `number` is unique in this
    engine. The context and the frontend must outlive the execution. */
@@ -43,7 +44,7 @@ void execution_free(struct execution *self);
 /* Makes the process ahead of execution_start, which would else make it. */
 void execution_prepare(struct execution *self);
 
-/* If the command cannot be started, done() reports it like any other end. Does nothing if the
+/* If the command cannot be started, its end reports it like any other end. Does nothing if the
    execution was stopped before. */
 void execution_start(struct execution *self);
 
