@@ -106,8 +106,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .kind = {.environment = environ, .known = kinds},
       .version = SANDBOX_VERSION,
       .drain_ms = (int64_t)options->drain_seconds * 1000,
-      .memory_reserve = options->memory_reserve,
-      .keeps_spare = options->action != OPTIONS_ONCE};
+      .memory_reserve = options->memory_reserve};
   struct engine *engine = engine_new(&engine_options);
   struct frontend *frontend = make_frontend(options, engine_options.base, log);
   engine_set_frontend(engine, frontend);

@@ -95,9 +95,6 @@ static void prepare_first_step(struct engine *self) {
              "step's process group is not found");
 }
 
-/* The pause before a supervisor that died is replaced: a step may kill each new one. */
-#define SPARE_PAUSE_MS 1000
-
 /* The start of the program does not wait for the first one. */
 #define SPARE_START_MS 50
 
@@ -106,9 +103,9 @@ LOOP_CALLBACK(on_spare, struct engine *self) {
     supervisors_make_spare(self->supervisors);
 }
 
-/* As long as another step may be executed, one supervisor is ready for it. */
+/* One supervisor is ready at the start, and after each step, unless a step kills it. */
 static void start_spare_timer(struct engine *self, int64_t milliseconds) {
-  if (self->options.keeps_spare && !shutdown_has_begun(self) && !evtimer_pending(self->spare, NULL))
+  if (!shutdown_has_begun(self) && !evtimer_pending(self->spare, NULL))
     loop_timer_start(self->spare, milliseconds);
 }
 
@@ -190,11 +187,8 @@ void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t
 }
 
 void engine_reap(struct engine *self) {
-  bool has_died;
-  if (supervisors_reap(self->supervisors, &has_died))
+  if (supervisors_reap(self->supervisors))
     (void)kill(getpid(), SIGCHLD); /* for the rest, in another turn of the loop */
-  if (has_died)
-    start_spare_timer(self, SPARE_PAUSE_MS);
 }
 
 bool engine_find_processes(struct engine *self) {

@@ -39,7 +39,6 @@ struct engine_options {
      with one execution at a time. */
   int64_t drain_ms;
   uint64_t memory_reserve; /* in bytes: see memory_guard.h */
-  bool keeps_spare;        /* keeps a supervisor ready for the next step */
 };
 
 struct engine *engine_new(const struct engine_options *options);

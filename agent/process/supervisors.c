@@ -41,7 +41,6 @@
 struct supervisors {
   struct event_base *base;
   struct supervisor_options options;
-  bool has_died; /* a supervisor, in this call of supervisors_reap */
   unsigned idle_max;
   struct list all;             /* of struct supervisor */
   struct process_tree orphans; /* the children of this process that are no supervisors */
@@ -531,12 +530,10 @@ static void on_child_ended(void *owner, const siginfo_t *info, const struct rusa
   if (waitpid(info->si_pid, &status, WNOHANG | __WALL) != info->si_pid)
     return;
   struct supervisor *supervisor = find_supervisor(self, info->si_pid);
-  if (supervisor != NULL) {
-    self->has_died = true;
+  if (supervisor != NULL)
     on_supervisor_died(supervisor, status);
-  } else if (self->kills_orphans || self->gone != NULL) {
+  else if (self->kills_orphans || self->gone != NULL)
     walk_now(self);
-  }
 }
 
 static void on_child_stopped(void *owner, pid_t pid) {
@@ -544,13 +541,10 @@ static void on_child_stopped(void *owner, pid_t pid) {
     (void)kill(pid, SIGCONT);
 }
 
-bool supervisors_reap(struct supervisors *self, bool *has_died) {
+bool supervisors_reap(struct supervisors *self) {
   static const struct children_handler handler = {.ended = on_child_ended,
                                                   .stopped = on_child_stopped};
-  self->has_died = false;
-  int handled = children_handle(&handler, self);
-  *has_died = self->has_died;
-  return handled == CHILDREN_AT_ONCE;
+  return children_handle(&handler, self) == CHILDREN_AT_ONCE;
 }
 
 /* --- what the supervisors have ---------------------------------------------------------------- */

@@ -106,9 +106,8 @@ void supervisor_release(struct supervisor *self);
 
 /* At every SIGCHLD: reaps all children that have ended, also those that this program did not start.
    It is a subreaper, and in a container process 1. Continues a supervisor that was stopped. Returns
-   true if there may be more to reap in another turn of the loop. `*has_died`: a supervisor was
-   reaped. */
-bool supervisors_reap(struct supervisors *self, bool *has_died);
+   true if there may be more to reap in another turn of the loop. */
+bool supervisors_reap(struct supervisors *self);
 
 /* Asks all supervisors that have processes. Returns true when all have answered, or
    SUPERVISORS_COUNT_MS after the first call; the next call asks again. Otherwise returns false, and
