@@ -132,20 +132,24 @@ enum { EVENTS_PACE_OF_A_RUN = 20000 };
 #define NUMBER(FIELD, LEAST, MOST, INITIAL)                                                        \
   .parse = parse_number, AT(FIELD), .least = (LEAST), .most = (MOST), .initial = (INITIAL)
 
+/* The column of the descriptions in --help, and the beginning of their further lines. */
+enum { HELP_COLUMN = 26 };
+#define NEXT "\n                          "
+
 /* The bounds are a thousand years of idle time, more memory than any container has, and a hundred
    years, which Redis can add to its clock in milliseconds without an overflow. */
 static const struct setting settings[] = {
     {"redis-url", "URL", WITH_REDIS, .variable = "REDIS_URL", .parse = parse_url,
-     .help = "Redis server to connect to. Forms:\n"
-             "redis://[user:password@]host[:port][/db]\n"
-             "redis+sentinel://[user:password@]host[:port],.../master-name[/db]\n"
-             "rediss://... and rediss+sentinel://... for TLS\n"
-             "unix://[user:password@]/path/to/socket[?db=n]\n"
-             "host[:port],...[,password=...][,user=...][,defaultDatabase=n]\n"
-             "[,ssl=true][,sslHost=name][,serviceName=master]"},
+     .help =
+         "Redis server to connect to. Forms:" NEXT "redis://[user:password@]host[:port][/db]" NEXT
+         "redis+sentinel://[user:password@]host[:port],.../master-name[/db]" NEXT
+         "rediss://... and rediss+sentinel://... for TLS" NEXT
+         "unix://[user:password@]/path/to/socket[?db=n]" NEXT
+         "host[:port],...[,password=...][,user=...][,defaultDatabase=n]" NEXT
+         "[,ssl=true][,sslHost=name][,serviceName=master]"},
     {"cacert", "FILE", WITH_REDIS, .variable = "REDIS_CACERT", TEXT(tls.ca_file),
-     .help = "With TLS: trust the certificate authorities in this PEM file (default:\n"
-             "SSL_CERT_FILE and SSL_CERT_DIR, else the system's authorities, else\n"
+     .help = "With TLS: trust the certificate authorities in this PEM file (default:" NEXT
+             "SSL_CERT_FILE and SSL_CERT_DIR, else the system's authorities, else" NEXT
              "ca-certificates.crt beside the program)"},
     {"cacertdir", "DIR", WITH_REDIS, .variable = "REDIS_CACERTDIR", TEXT(tls.ca_directory),
      .help = "With TLS: trust the authorities in the files of this directory"},
@@ -154,64 +158,64 @@ static const struct setting settings[] = {
     {"key", "FILE", WITH_REDIS, .variable = "REDIS_KEY", TEXT(tls.key),
      .help = "Private key of --cert (PEM, without a passphrase)"},
     {"sni", "NAME", WITH_REDIS, .variable = "REDIS_SNI", TEXT(tls.name),
-     .help = "With TLS: server name to request and to verify in the certificate\n"
+     .help = "With TLS: server name to request and to verify in the certificate" NEXT
              "(default: the host of the URL)"},
     {"insecure", NULL, WITH_REDIS, SWITCH(tls.insecure),
      .help = "With TLS: do not verify the server's certificate"},
     {"job-id", "ID", WITH_STEPS, .variable = "JOB_ID", TEXT(redis.job_id),
      .help = "Job whose steps to run"},
     {"run-id", "ID", WITH_REDIS, .alias = "AGENTSMITH_RUN_ID", TEXT(redis.run_id),
-     .help = "At the idle limit, keep waiting while this run is a member of the set\n"
-             "--run-set"},
+     .help =
+         "At the idle limit, keep waiting while this run is a member of the set" NEXT "--run-set"},
     {"run-set", "KEY", WITH_REDIS, TEXT(redis.run_set),
      .help = "Redis set of the active runs (default: " RUN_SET_DEFAULT ")"},
     {"idle-cycles", "N", WITH_REDIS, .alias = "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
      NUMBER(idle_cycles, 1, 525600000, 30),
      .help = "Exit after N times 60 s without a step (default: 30)"},
     {"connect-timeout", "SECONDS", WITH_REDIS, NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
-     .help = "Exit with 3 if Redis cannot be reached within this time after the start\n"
+     .help = "Exit with 3 if Redis cannot be reached within this time after the start" NEXT
              "(default: wait until the idle limit, then exit with 2)"},
     {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.delivery.events_maxlen, 0, 1ULL << 62, 10000),
      .help = "Trim the event stream to about N entries (default: 10000; 0: no limit)"},
     {"events-keep-bytes", "N", WITH_REDIS,
      NUMBER(redis.delivery.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
-     .help = "Keep up to N bytes of events beyond that for 5 s, for readers that poll\n"
+     .help = "Keep up to N bytes of events beyond that for 5 s, for readers that poll" NEXT
              "(default: 8388608; 0: trim at once)"},
     {"events-pace", "N", WITH_REDIS,
      NUMBER(redis.events_pace, 0, RATE_LIMIT_MAX, EVENTS_PACE_UNSET),
-     .help = "After a burst of --events-maxlen events, read a command's output at N\n"
-             "lines per second, for readers that need every event (default: 20000\n"
+     .help = "After a burst of --events-maxlen events, read a command's output at N" NEXT
+             "lines per second, for readers that need every event (default: 20000" NEXT
              "with --run-id, else 0; 0: no limit)"},
     {"hold-bytes", "N", WITH_REDIS,
      NUMBER(redis.delivery.hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
-     .help = "Queue up to N bytes of output that Redis has not acknowledged; then the\n"
+     .help = "Queue up to N bytes of output that Redis has not acknowledged; then the" NEXT
              "command blocks (default: 4194304)"},
     {"line-bytes", "N", WITH_STEPS,
      NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
      .help = "Split lines that are longer than N bytes (default: 1048576)"},
     {"memory-reserve", "BYTES", ALWAYS, NUMBER(memory_reserve, 0, 1ULL << 62, MEMORY_RESERVE_AUTO),
-     .help = "Kill the step that uses the most memory if less than this is left of the\n"
-             "container's memory (default: a sixteenth, 16 to 64 MiB, if the kernel\n"
+     .help = "Kill the step that uses the most memory if less than this is left of the" NEXT
+             "container's memory (default: a sixteenth, 16 to 64 MiB, if the kernel" NEXT
              "would kill the agent together with the step; else 0; 0: never)"},
     {"drain-seconds", "N", WITH_STEPS, NUMBER(drain_seconds, 0, 1000000, 0),
-     .help = "After the first SIGTERM, start no more steps and let the running one\n"
+     .help = "After the first SIGTERM, start no more steps and let the running one" NEXT
              "finish for N seconds, unless a second SIGTERM stops it (default: 0)"},
     {"nice", "N", ALWAYS, NUMBER(nice, 0, 19, 5),
-     .help = "Run commands with a nice value N above the agent's, so that a build\n"
+     .help = "Run commands with a nice value N above the agent's, so that a build" NEXT
              "cannot starve the agent (default: 5)"},
     {"key-ttl", "SECONDS", WITH_REDIS,
      NUMBER(redis.delivery.key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
-     .help = "Time to live of the job's keys, which a running agent refreshes\n"
+     .help = "Time to live of the job's keys, which a running agent refreshes" NEXT
              "(default: 86400; 0: no expiry)"},
     {"once", NULL, ACTION, .action = OPTIONS_ONCE,
-     .help = "Run one Step from standard input without Redis, write its events and its\n"
+     .help = "Run one Step from standard input without Redis, write its events and its" NEXT
              "result to standard output as lines of JSON, and exit with its exit code"},
     {"mcp", "[=VERSION,...]", ACTION, .action = OPTIONS_MCP, .parse = parse_versions,
-     .help = "Serve the Model Context Protocol on standard input and output, in these\n"
+     .help = "Serve the Model Context Protocol on standard input and output, in these" NEXT
              "versions (default: all)"},
     {"ipc", "[=DIR]", ACTION, .action = OPTIONS_IPC, .variable = "SANDBOX_IPC_DIR",
      TEXT(files.directory),
-     .help = "Run the commands of the request files in DIR/tools and write a result\n"
+     .help = "Run the commands of the request files in DIR/tools and write a result" NEXT
              "file for each, until the file DIR/done exists (default: /ipc)"},
     {"stdio", NULL, ACTION, .action = OPTIONS_STDIO,
      .help = "Serve tools to a host that writes one request per line to standard input"},
@@ -231,18 +235,18 @@ static const struct setting settings[] = {
      NUMBER(mcp.concurrency, 1, ENGINE_EXECUTIONS_MAX, ENGINE_EXECUTIONS_MAX),
      .help = "Run up to N commands at a time; more wait (default: 16)"},
     {"workdir", "DIR", WITH_TOOLS, TEXT(tools.directory),
-     .help = "Working directory of commands, and the base of relative paths (default:\n"
+     .help = "Working directory of commands, and the base of relative paths (default:" NEXT
              "the current directory; with --ipc: /workspace)"},
     {"env-files", "NAME=PATH:...", WITH_IPC, TEXT(files.env_files),
      .help = "Set these variables of commands to the contents of the files"},
     {"inject", "TARGET", ACTION, .action = OPTIONS_INJECT, TEXT(inject_target),
-     .help = "Copy this program and the files beside it in its image to TARGET, a file\n"
+     .help = "Copy this program and the files beside it in its image to TARGET, a file" NEXT
              "or a directory, and exit"},
     {"dumpable", NULL, ALWAYS, SWITCH(dumpable),
-     .help = "Let debuggers of the same user (gdb, strace) attach to the agent. Any\n"
+     .help = "Let debuggers of the same user (gdb, strace) attach to the agent. Any" NEXT
              "process of the user can then read its memory, passwords included"},
     {"mask-env", "PATTERNS", ALWAYS, TEXT(mask_env),
-     .help = "Mask the values of variables with matching names in all output and in\n"
+     .help = "Mask the values of variables with matching names in all output and in" NEXT
              "the log, such as '*_TOKEN,*_PASSWORD,*_SECRET,*_KEY'"},
     {"log-format", "FORMAT", ALWAYS, .parse = parse_log_format,
      .help = "Format of the log: text, or json for one object per line (default: text)"},
@@ -303,29 +307,17 @@ static bool is_argument_optional(const struct setting *setting) {
   return setting->argument != NULL && setting->argument[0] == '[';
 }
 
-/* The column of the descriptions in --help. */
-enum { HELP_COLUMN = 26 };
-
 static void print_setting(FILE *out, const struct setting *setting) {
   bool is_optional = is_argument_optional(setting);
   int at = fprintf(out, "  --%s%s%s", setting->flag,
                    setting->argument != NULL && !is_optional ? " " : "",
                    setting->argument != NULL ? setting->argument : "");
-  if (at >= HELP_COLUMN)
-    at = fprintf(out, "\n") - 1;
-  for (const char *line = setting->help; line != NULL; at = 0) {
-    const char *end = strchr(line, '\n');
-    (void)fprintf(out, "%*s%.*s", HELP_COLUMN - at, "",
-                  end != NULL ? (int)(end - line) : (int)strlen(line), line);
-    line = end != NULL ? end + 1 : NULL;
-    if (line != NULL)
-      (void)fputc('\n', out);
-  }
+  (void)fprintf(out, "%s%*s%s", at < HELP_COLUMN ? "" : NEXT,
+                at < HELP_COLUMN ? HELP_COLUMN - at : 0, "", setting->help);
   if (setting->variable != NULL)
-    (void)fprintf(out, "\n%*s[%s]", HELP_COLUMN, "", setting->variable);
+    (void)fprintf(out, NEXT "[%s]", setting->variable);
   if (setting->alias != NULL)
-    (void)fprintf(out, "\n%*s[%s, or %s]", HELP_COLUMN, "", variable_of(setting).text,
-                  setting->alias);
+    (void)fprintf(out, NEXT "[%s, or %s]", variable_of(setting).text, setting->alias);
   (void)fputc('\n', out);
 }
 
