@@ -53,6 +53,12 @@ static void detach(const struct child_stop *self) {
   (void)ptrace(PTRACE_DETACH, self->pid, NULL, passed); /* fails if it was killed */
 }
 
+static int status_of(const siginfo_t *info) {
+  if (info->si_code == CLD_EXITED)
+    return (info->si_status & 0xFF) << 8;
+  return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
 /* waitid(2) reports the stops of traced children even without WSTOPPED. Stopped children continue
    after all others were handled, because they may stop again at once and are reported first. */
 int children_handle(const struct children_handler *handler, void *owner) {
@@ -68,10 +74,12 @@ int children_handle(const struct children_handler *handler, void *owner) {
       has_any = errno != ECHILD;
     if (info.si_pid == 0)
       break;
-    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
-      handler->ended(owner, &info, &usage);
-    else if (consume_stop(&stops[count], info.si_pid))
+    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+      handler->ended(owner, info.si_pid, status_of(&info), &usage);
+      (void)waitpid(info.si_pid, NULL, WNOHANG | __WALL);
+    } else if (consume_stop(&stops[count], info.si_pid)) {
       count++;
+    }
   }
   while (count > 0) {
     detach(&stops[--count]);

@@ -1,7 +1,6 @@
 #ifndef AGENT_PROCESS_CHILDREN_H
 #define AGENT_PROCESS_CHILDREN_H
 
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -18,8 +17,9 @@
  * was born with, to wait for its tracer.
  */
 struct children_handler {
-  /* The child has ended: reaps it. The usage includes the children that it has reaped itself. */
-  void (*ended)(void *owner, const siginfo_t *info, const struct rusage *usage);
+  /* The child has ended, with a status as of waitpid(2), and is reaped afterwards. The usage
+     includes the children that it has reaped itself. */
+  void (*ended)(void *owner, pid_t pid, int status, const struct rusage *usage);
   /* The child was stopped by a signal. NULL: only stops of traced children are handled. */
   void (*stopped)(void *owner, pid_t pid);
 };

@@ -174,12 +174,6 @@ static void set_ended(struct supervision *self, int status) {
   atomic_store(&self->page->ended, 1);
 }
 
-static int status_of(const siginfo_t *info) {
-  if (info->si_code == CLD_EXITED)
-    return (info->si_status & 0xFF) << 8;
-  return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
-}
-
 static void release_message(struct supervision *self) {
   supervisor_message_release(&self->message, self->body);
   self->body = NULL;
@@ -209,15 +203,14 @@ static void add_usage(struct step_usage *self, const struct rusage *usage, long 
   self->written_bytes += usage->ru_oublock * BLOCK_SIZE;
 }
 
-static void on_child_ended(void *owner, const siginfo_t *info, const struct rusage *usage) {
+static void on_child_ended(void *owner, pid_t pid, int status, const struct rusage *usage) {
   struct supervision *self = owner;
   add_usage(&self->page->usage, usage, self->floor_kib);
-  if (info->si_pid == self->command) {
-    set_ended(self, status_of(info));
-    self->command = 0;
-    release_message(self);
-  }
-  (void)waitpid(info->si_pid, NULL, WNOHANG | __WALL);
+  if (pid != self->command)
+    return;
+  set_ended(self, status);
+  self->command = 0;
+  release_message(self);
 }
 
 /* Returns whether the agent is dead. */

@@ -523,13 +523,10 @@ static void on_supervisor_died(struct supervisor *self, int status) {
     notify(self);
 }
 
-static void on_child_ended(void *owner, const siginfo_t *info, const struct rusage *usage) {
+static void on_child_ended(void *owner, pid_t pid, int status, const struct rusage *usage) {
   struct supervisors *self = owner;
-  int status;
+  struct supervisor *supervisor = find_supervisor(self, pid);
   (void)usage;
-  if (waitpid(info->si_pid, &status, WNOHANG | __WALL) != info->si_pid)
-    return;
-  struct supervisor *supervisor = find_supervisor(self, info->si_pid);
   if (supervisor != NULL)
     on_supervisor_died(supervisor, status);
   else if (self->kills_orphans || self->gone != NULL)
