@@ -49,7 +49,7 @@ struct tree_walk {
   struct members found;
   struct newest *newest; /* the children of one thread; allocated once per walk */
   /* If the kernel has no lists of children (CONFIG_PROC_CHILDREN): all processes of /proc except
-     the root's children, sorted by their parents. */
+     the root's children. */
   struct members others;
   struct process_scan scan;
   bool is_cut;
@@ -162,33 +162,18 @@ static void note_process(void *context, pid_t pid) {
     append(&self->others, (struct tree_member){pid, stat.parent});
 }
 
-static int compare_parents(const void *left, const void *right) {
-  const struct tree_member *one = left, *other = right;
-  int order = (one->parent > other->parent) - (one->parent < other->parent);
-  return order != 0 ? order : (one->pid < other->pid) - (one->pid > other->pid);
-}
-
 /* New processes have higher numbers and come later in /proc. A reader that is faster than processes
    fork and exit finds all of them, so SIGKILL is sent before anything else is read. */
 static void scan_processes(struct tree_walk *self) {
   if (self->kills && self->scan.until_ms == 0)
     (void)process_table_each(&self->scan, kill_child, self);
   self->is_cut = !process_table_each(&self->scan, note_process, self);
-  if (self->others.count > 0)
-    qsort(self->others.all, self->others.count, sizeof *self->others.all, compare_parents);
 }
 
 static void add_noted_children(struct tree_walk *self, pid_t parent) {
-  size_t begin = 0;
-  for (size_t end = self->others.count; begin < end;) {
-    size_t middle = begin + (end - begin) / 2;
-    if (self->others.all[middle].parent < parent)
-      begin = middle + 1;
-    else
-      end = middle;
-  }
-  for (; begin < self->others.count && self->others.all[begin].parent == parent; begin++)
-    add_member(self, self->others.all[begin].pid, parent);
+  for (size_t i = self->others.count; i > 0; i--)
+    if (self->others.all[i - 1].parent == parent)
+      add_member(self, self->others.all[i - 1].pid, parent);
 }
 
 /* --- the walk -------------------------------------------------------------------------------- */

@@ -105,7 +105,6 @@ pid_t supervisor_fork(const struct supervisor_options *options, struct superviso
 
 /* --- supervisors of dead agents --------------------------------------------------------------- */
 
-#define PROCESSES_MAX 16384
 #define COUNT_MS 50
 
 /* The name is read first, which never blocks. The command line is read only of processes with that
@@ -128,12 +127,12 @@ static bool is_orphaned(pid_t pid, const char *job) {
 
 struct orphaned_search {
   const char *job;
-  size_t count, visited;
+  size_t count;
 };
 
 static void count_if_orphaned(void *context, pid_t pid) {
   struct orphaned_search *self = context;
-  if (self->visited++ >= PROCESSES_MAX || !is_orphaned(pid, self->job))
+  if (!is_orphaned(pid, self->job))
     return;
   (void)kill(pid, SIGCONT);
   self->count++;

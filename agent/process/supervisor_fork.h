@@ -17,8 +17,8 @@ pid_t supervisor_fork(const struct supervisor_options *options, struct superviso
                       int socket);
 
 /* Returns the number of supervisors of this job whose agent is dead; they are ending their
-   processes. Sends SIGCONT to each, because a step may have stopped it. Looks at 16,384 processes
-   and for 50 ms at most. Misses a supervisor whose title was cut (base/process_title.h). */
+   processes. Sends SIGCONT to each, because a step may have stopped it. Looks for 50 ms at most.
+   Misses a supervisor whose title was cut (base/process_title.h). */
 size_t supervisor_fork_count_orphaned(const char *job);
 
 #endif
