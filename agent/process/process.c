@@ -106,8 +106,8 @@ LOOP_CALLBACK(discard, struct pipe_drain *self) {
     free_drain(self);
 }
 
-/* Reads and discards output until the last writer is gone. A closed pipe would break a server that a
-   command started for later steps. */
+/* Reads and discards output until the last writer is gone. A closed pipe would break a server that
+   a command started for later steps. */
 static void drain(const struct process_context *context, int fd) {
   struct pipe_drain *drain = memory_allocate(sizeof *drain);
   *drain = (struct pipe_drain){.drains = context->drains, .fd = fd};

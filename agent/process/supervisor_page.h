@@ -37,9 +37,9 @@ enum supervisor_gate { SUPERVISOR_GATE_OPEN, SUPERVISOR_GATE_CLOSED };
 
 #define SUPERVISOR_ALIVE_MAX 32
 
-/* The answer to a query is a census. Only the supervisor reads /proc for it, because that takes long
-   if there are many processes or descriptors. The lowest bit of a query asks for the holder of the command's output, too. The other bits are
-   its number. */
+/* The answer to a query is a census. Only the supervisor reads /proc for it, because that takes
+   long if there are many processes or descriptors. The lowest bit of a query asks for the holder of
+   the command's output, too. The other bits are its number. */
 #define SUPERVISOR_ASKS_HOLDER 1U
 
 struct supervisor_page {
@@ -83,8 +83,8 @@ struct supervisor_report {
   struct step_process *alive; /* NULL if there are none */
 };
 
-/* Copies the report. Before the end its figures are unknown. Returns false if a value is impossible:
-   then nothing is known. The caller calls supervisor_report_release. */
+/* Copies the report. Before the end its figures are unknown. Returns false if a value is
+   impossible: then nothing is known. The caller calls supervisor_report_release. */
 bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page);
 
 void supervisor_report_release(struct supervisor_report *self);

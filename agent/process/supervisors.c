@@ -161,7 +161,7 @@ static void notify(struct supervisor *self) {
     keep_or_dismiss(self);
 }
 
-/* --- its notifications ------------------------------------------------------------------------- */
+/* --- its notifications ------------------------------------------------------------------------ */
 
 /* Reads one notification, updates the state, and returns it; -1 if there is none. There is no
    end-of-file, because the agent has the other end, too: supervisors_reap finds dead ones. */
