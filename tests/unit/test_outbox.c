@@ -376,10 +376,10 @@ STAYING_TEST(results_that_are_not_delivered_are_listed) {
     put_result(owner, &event, &result, &the_step, true);
     put_started(owner, "id");
   }
-  outbox_for_each_result(owner->outbox, count_result, &count);
+  outbox_for_each(owner->outbox, "LPUSH", KEY "results", count_result, &count);
   assert_int_equal(count, RESULTS);
   while (send_queue_batch(&owner->outbox->send_queue) != NULL)
     send_queue_remove_batch(&owner->outbox->send_queue);
-  outbox_for_each_result(owner->outbox, count_result, &count);
+  outbox_for_each(owner->outbox, "LPUSH", KEY "results", count_result, &count);
   assert_int_equal(count, RESULTS);
 }

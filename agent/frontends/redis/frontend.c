@@ -86,7 +86,7 @@ static struct delivery *delivery_of(const struct redis_frontend *self) {
 static void submit(struct redis_frontend *self, struct queued_step *step) {
   self->wanted--;
   self->deferring = kind_of(&step->step)->read_only;
-  intake_core_start_step(&self->intake->core, !self->deferring);
+  intake_start_step(self->intake, !self->deferring);
   struct request request = {.step = step->step};
   step->step = (struct step){0};
   engine_submit(&self->frontend, &request);
@@ -98,7 +98,7 @@ static void reject(struct redis_frontend *self, struct queued_step *step) {
                                                    STEP_CAUSE_REFUSED, step->error.text);
   execution_result_log_refused(self->log, step->step_id, &step->error, step->payload.bytes,
                                step->payload.length);
-  intake_core_finish_step(&self->intake->core, NULL, &result);
+  intake_finish_step(self->intake, NULL, &result);
 }
 
 /* Processes the next step, if one may begin now. Returns false if there is none. A step that is not
@@ -106,7 +106,7 @@ static void reject(struct redis_frontend *self, struct queued_step *step) {
 static bool process_next_step(struct redis_frontend *self) {
   struct queued_step *step = NULL;
   if (self->wanted > 0 && engine_leaving(&self->frontend) == NULL)
-    step = intake_core_next_step(&self->intake->core);
+    step = intake_next_step(self->intake);
   if (step == NULL)
     return false;
   if (step->is_rejected) {
@@ -114,7 +114,7 @@ static bool process_next_step(struct redis_frontend *self) {
   } else if (step_is_work(&step->step)) {
     submit(self, step);
   } else {
-    intake_core_finish_step(&self->intake->core, NULL, NULL);
+    intake_finish_step(self->intake, NULL, NULL);
     engine_leave(&self->frontend, AGENT_EXIT_SHUTDOWN, "shutdown step");
   }
   return true;
@@ -160,7 +160,7 @@ static void close_now(struct redis_frontend *self) {
     log.wait_until_ms = clock_monotonic_ms() + UNDELIVERED_LOG_MS;
     log_line(&log, LOG_ERROR, NULL,
              "the following results did not reach redis, and output may be missing");
-    outbox_for_each_result(self->outbox, log_undelivered, &log);
+    outbox_for_each(self->outbox, "LPUSH", self->keys.results, log_undelivered, &log);
   }
   self->closing = CLOSED;
   (void)evtimer_del(self->removal_limit);
@@ -179,7 +179,7 @@ static void remove_heartbeat(struct redis_frontend *self) {
 static void advance_closing(struct redis_frontend *self) {
   if (self->closing == OPEN || self->closing == CLOSED)
     return;
-  bool done = outbox_is_empty(self->outbox) && self->intake->core.state == INTAKE_STOPPED;
+  bool done = outbox_is_empty(self->outbox) && self->intake->state == INTAKE_STOPPED;
   bool wait = self->close == FRONTEND_CLOSE_GRACEFUL && self->closing == DELIVERING && !done;
   bool lost = delivery_error(delivery_of(self)) != NULL || !delivery_is_owner(delivery_of(self));
   bool removed = done && self->closing == REMOVING_HEARTBEAT;
@@ -331,7 +331,7 @@ static void on_describe(void *owner, struct buffer *out) {
 
 static void on_message(void *owner, const struct payload *payload) {
   struct redis_frontend *self = owner;
-  intake_core_message(&self->intake->core, payload);
+  intake_message(self->intake, payload);
 }
 
 /* --- calls of the engine --------------------------------------------------------------------- */
@@ -384,7 +384,7 @@ LOOP_CALLBACK(on_rate_limit_wait, struct redis_frontend *self) {
 static void announce_start(struct redis_frontend *self) {
   self->deferring = false;
   (void)evtimer_del(self->read_limit);
-  intake_core_announce_start(&self->intake->core);
+  intake_announce_start(self->intake);
   outbox_add_deferred(self->outbox);
   wake(self);
 }
@@ -417,7 +417,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
   struct redis_frontend *self = self_of(frontend);
   struct step_end answer;
   execution_step_end(execution, end, &answer);
-  intake_core_finish_step(&self->intake->core, &answer.completed, &answer.result);
+  intake_finish_step(self->intake, &answer.completed, &answer.result);
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
   self->unstarted = NULL;
@@ -429,7 +429,7 @@ static void activity(struct frontend *frontend, unsigned running) {
 
 static void interrupted_ended(struct frontend *frontend) {
   struct redis_frontend *self = self_of(frontend);
-  intake_core_interrupted_ended(&self->intake->core);
+  intake_interrupted_ended(self->intake);
   wake(self);
 }
 
@@ -551,7 +551,7 @@ struct frontend *redis_frontend_new(struct event_base *base, const struct log *l
   self->intake = intake_new(base, log, url, &self->keys, self->outbox, &intake_handler, self);
   self->heartbeat =
       heartbeat_new(base, log, url, &self->keys, keys_client_name(&self->keys, "heartbeat").text,
-                    self->outbox, &self->intake->core.control, &heartbeat_handler, self);
+                    self->outbox, &self->intake->control, &heartbeat_handler, self);
   delivery_start(delivery_of(self));
   char server[256];
   redis_url_name(url, server, sizeof server);

@@ -212,14 +212,17 @@ static bool is_word(const struct command_word *word, const char *text) {
   return word->length == strlen(text) && memcmp(word->text, text, word->length) == 0;
 }
 
-void outbox_for_each_result(const struct outbox *self, outbox_result_visitor *visit, void *owner) {
+void outbox_for_each(const struct outbox *self, const char *command, const char *key,
+                     outbox_visitor *visit, void *owner) {
   struct iovec piece;
   for (size_t i = 0; send_queue_piece(&self->send_queue, i, &piece); i++) {
-    struct command_word words[3];
+    struct command_word words[4];
     const char *at = piece.iov_base, *end = at + piece.iov_len;
-    while (command_read(&at, end, words, 3))
-      if (is_word(&words[0], "LPUSH") && is_word(&words[1], self->keys->results))
-        visit(owner, words[2].text, words[2].length);
+    while (command_read(&at, end, words, 4)) {
+      const struct command_word *last = &words[words[3].text != NULL ? 3 : 2];
+      if (is_word(&words[0], command) && is_word(&words[1], key))
+        visit(owner, last->text, last->length);
+    }
   }
 }
 

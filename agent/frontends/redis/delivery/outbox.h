@@ -109,9 +109,12 @@ void outbox_add_deferred(struct outbox *self);
    when send_queue.delivered is at least this. */
 uint64_t outbox_write(struct outbox *self, const struct outbox_record *record);
 
-/* Calls `visit` with the JSON of each result that is not delivered, the oldest first. */
-typedef void outbox_result_visitor(void *owner, const char *json, size_t length);
-void outbox_for_each_result(const struct outbox *self, outbox_result_visitor *visit, void *owner);
+/* Calls `visit` with the last word of each command that is not delivered and has this name and this
+   key, the oldest first: "LPUSH" with the results, or "LREM" with removed steps. The visitor may
+   write. */
+typedef void outbox_visitor(void *owner, const char *text, size_t length);
+void outbox_for_each(const struct outbox *self, const char *command, const char *key,
+                     outbox_visitor *visit, void *owner);
 
 /* Restarts the time to live of all keys of the job except `committed` and `heartbeat`: now, and
    then three times per time to live, at least once an hour. If keys do not expire, removes the time

@@ -16,17 +16,24 @@ static void free_message(struct control_message *message) {
   free(message);
 }
 
-void control_messages_release(struct control_messages *self) {
-  for (struct control_message *message = self->oldest, *newer; message != NULL; message = newer) {
-    newer = message->newer;
-    free_message(message);
-  }
-  free(self->by_id);
-  *self = (struct control_messages){.next_number = self->next_number, .activity = self->activity};
-}
-
 static struct control_message **bucket(const struct control_messages *self, const char *step_id) {
   return &self->by_id[hash_bytes(step_id, strlen(step_id)) % BUCKETS];
+}
+
+static void append(struct control_messages *self, struct control_message *message) {
+  message->newer = NULL;
+  *(self->newest != NULL ? &self->newest->newer : &self->oldest) = message;
+  self->newest = message;
+  self->count++;
+  self->bytes += message->payload.length;
+  self->by_state[message->state]++;
+  if (message->step_id == NULL)
+    return;
+  if (self->by_id == NULL)
+    self->by_id = memory_zeros(BUCKETS * sizeof *self->by_id);
+  struct control_message **first = bucket(self, message->step_id);
+  message->same_hash = *first;
+  *first = message;
 }
 
 /* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a
@@ -49,20 +56,8 @@ struct control_message *control_messages_add(struct control_messages *self,
   *message = (struct control_message){
       .payload = *payload, .step_id = parse_cancel(payload), .number = self->next_number++};
   message->payload.bytes = memory_copy(payload->bytes, payload->length);
-  *(self->newest != NULL ? &self->newest->newer : &self->oldest) = message;
-  self->newest = message;
-  self->count++;
-  self->bytes += payload->length;
-  self->by_state[CONTROL_PENDING]++;
-  if (message->step_id == NULL) {
-    control_messages_set_state(self, message, CONTROL_DONE);
-    return message;
-  }
-  if (self->by_id == NULL)
-    self->by_id = memory_zeros(BUCKETS * sizeof *self->by_id);
-  struct control_message **first = bucket(self, message->step_id);
-  message->same_hash = *first;
-  *first = message;
+  message->state = message->step_id != NULL ? CONTROL_PENDING : CONTROL_DONE;
+  append(self, message);
   return message;
 }
 
@@ -88,37 +83,26 @@ void control_messages_begin_removal(struct control_messages *self, struct contro
   self->removal_end = end;
 }
 
-static void release_message(struct control_messages *self, struct control_message *message) {
-  if (message->step_id != NULL) {
-    struct control_message **at = bucket(self, message->step_id);
-    while (*at != message)
-      at = &(*at)->same_hash;
-    *at = message->same_hash;
+static void free_messages(struct control_messages *self, bool all) {
+  struct control_message *message = self->oldest, *newer;
+  free(self->by_id);
+  *self = (struct control_messages){.next_number = self->next_number, .activity = self->activity};
+  for (; message != NULL; message = newer) {
+    newer = message->newer;
+    if (all || message->state == CONTROL_REMOVING)
+      free_message(message);
+    else
+      append(self, message);
   }
-  self->count--;
-  self->by_state[message->state]--;
-  self->bytes -= message->payload.length;
-  free_message(message);
 }
 
 void control_messages_free_removed(struct control_messages *self, uint64_t delivered) {
-  if (self->removal_end == 0 || self->removal_end > delivered)
-    return;
-  struct control_message **at = &self->oldest, *last = NULL;
-  while (*at != NULL) {
-    struct control_message *message = *at;
-    if (message->state == CONTROL_REMOVING) {
-      *at = message->newer;
-      release_message(self, message);
-    } else {
-      last = message;
-      at = &message->newer;
-    }
-  }
-  self->newest = last;
-  self->removal_end = 0;
-  if (self->count == 0)
-    control_messages_release(self);
+  if (self->removal_end > 0 && self->removal_end <= delivered)
+    free_messages(self, false);
+}
+
+void control_messages_release(struct control_messages *self) {
+  free_messages(self, true);
 }
 
 bool control_messages_is_full(const struct control_messages *self) {

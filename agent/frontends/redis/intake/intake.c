@@ -1,35 +1,158 @@
 #include "agent/frontends/redis/intake/intake.h"
+#include "agent/frontends/redis/intake/intake_answers.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/frontends/redis/connection/command.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "wire/json.h"
-#include "wire/step_report.h"
 
-/* GET, XREVRANGE and two LLEN; the messages of INTAKE_QUERY_STARTUP follow. */
-#define STARTUP_COMMANDS 4
-#define COMMANDS_MAX (STARTUP_COMMANDS + INTAKE_PAGE_MAX)
+/* A stale BLMOVE is one that Redis still executes for a superseded agent, or for a connection that
+   this agent has lost. It moves a step to `inflight`, and nobody reads the reply. Redis lets a
+   BLMOVE wait for CONSUMER_BLOCK_SECONDS, and a superseded agent may send another one before it
+   reads the new fencing token. After this time there is none. */
+#define STALE_MS 15000
+
+/* More steps than stale BLMOVEs can move in STALE_MS. They stay in `inflight`: a stale BLMOVE would
+   take a step that went back to `in`, and then older steps would come after it. */
+#define BACKLOG_MAX 4
+
+/* The most control messages, or steps that go back to `in`, in one query. */
+#define PAGE_MAX 128
+
+/* The steps in a page of a scan. */
+#define SCAN_PAGE 8
+
+/* GET, XREVRANGE and two LLEN; control messages and steps follow. */
+#define CHECK_COMMANDS 4
+#define COMMANDS_MAX (CHECK_COMMANDS + PAGE_MAX + SCAN_PAGE)
+
+/* The pause between checks if known steps are missing again. Redis then does not keep what is
+   written. */
+#define RESTORE_PAUSE_MS 1000
+
+/* How long a shutdown waits for the search for redelivered steps. The search does not end if the
+   consumer's connection is lost. */
+#define SHUTDOWN_SEARCH_MS 5000
+
+#define SEEN_RUNNING 1U
+#define SEEN_FETCHED 2U
+
+const char intake_lost_message[] = "lost: the step has run, and redis has lost its result";
 
 static void notify(struct intake *self) {
-  self->core.handler->changed(self->core.owner);
+  self->handler->changed(self->owner);
 }
 
-static struct intake_context read_context(const struct intake *self) {
-  const struct outbox *outbox = self->outbox;
-  return (struct intake_context){.now_ms = clock_monotonic_ms(),
-                                 .delivered = outbox->send_queue.delivered,
-                                 .reconnections = delivery_reconnections(outbox->delivery),
-                                 .capacity = outbox_capacity(outbox),
-                                 .is_empty = outbox_is_empty(outbox),
-                                 .has_lost_data = delivery_has_lost_data(outbox->delivery)};
+static void expect_stale_moves(struct intake *self) {
+  self->stale_until_ms = clock_monotonic_ms() + STALE_MS;
 }
 
-/* --- queries, on the connection of the outbox between two batches ----------------------------- */
+static bool is_listed(const struct queued_step *step) {
+  return step != NULL && step->place != QUEUED_STEP_LOST;
+}
+
+static void fetch(struct intake *self, struct queued_step *step) {
+  queued_step_free(self->fetched);
+  self->fetched = step;
+}
+
+/* Checks again, because `inflight` may have changed in another way than by a check: what is being
+   read is out of date. */
+static void check_again(struct intake *self) {
+  queued_step_free(self->scan.older);
+  self->scan = (struct intake_scan){0};
+  if (self->query.phase == INTAKE_QUERY_SENT)
+    self->query.phase = INTAKE_QUERY_ABANDONED;
+  if (self->state != INTAKE_AWAITING && self->state != INTAKE_STOPPED)
+    self->state = INTAKE_CHECKING;
+}
+
+/* Returns whether Redis, after a reconnect, may be back at an earlier state in which `in` still has
+   the running step, although it has every batch that it had acknowledged. If the start of the step
+   was acknowledged, it has the BLMOVE, too. */
+static bool may_be_missing(const struct intake *self) {
+  const struct queued_step *step = self->running;
+  return step != NULL &&
+         (!step->is_announced || step->start_end > self->outbox->send_queue.delivered);
+}
+
+/* Redis may be back at an earlier state. `inflight` may then have as many steps as the agent knows,
+   but other ones. */
+static void doubt_inflight(struct intake *self) {
+  if (may_be_missing(self))
+    self->running->is_doubtful = true;
+  check_again(self);
+}
+
+/* --- a loss of data --------------------------------------------------------------------------- */
+
+static void mark_pending(struct intake *self, const char *step_id) {
+  recent_steps_mark_pending(&self->recent, step_id, true);
+}
+
+static void mark_result(void *owner, const char *json, size_t length) {
+  struct json_member id;
+  struct error error;
+  if (!json_member_find(json, length, "stepId", &id))
+    return;
+  cJSON *text = json_tree_parse(id.text, id.length, &error);
+  if (cJSON_IsString(text))
+    mark_pending(owner, text->valuestring);
+  cJSON_Delete(text);
+}
+
+/* Restores the running and the fetched step as the oldest steps of `inflight`. The fetched one is
+   pushed first, so that their order stays. A step that is still in the list is moved. A truncated
+   step cannot be restored, because only its beginning is known. */
+static void restore_steps(struct intake *self) {
+  struct queued_step *const steps[] = {self->fetched, self->running};
+  for (size_t i = 0; i < 2; i++) {
+    struct queued_step *step = steps[i];
+    if (step == NULL)
+      continue;
+    recent_steps_mark_pending(&self->recent, step->step_id, step == self->running);
+    if (step->payload.is_truncated)
+      step->place = QUEUED_STEP_LOST;
+    else
+      intake_move(self, step, OUTBOX_REMOVE_OLDEST, OUTBOX_PUSH_OLDEST, OUTBOX_INFLIGHT);
+  }
+  self->timeouts = 0;
+}
+
+bool intake_lose_data(struct intake *self) {
+  struct queued_step *running = self->running;
+  bool again = running != NULL && recent_steps_count_starts(&self->recent, running->step_id) > 1;
+  log_line(self->log, LOG_WARN, NULL,
+           "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
+  recent_steps_roll_back(&self->recent);
+  outbox_for_each(self->outbox, "LPUSH", self->keys->results, mark_result, self);
+  self->is_unverified = true;
+  self->backlog = 0;
+  intake_end_search(self);
+  control_messages_release(&self->control);
+  if (running != NULL)
+    mark_pending(self, running->step_id); /* the fetched step may be its copy */
+  if (self->fetched != NULL && intake_filter_step(self, self->fetched))
+    fetch(self, NULL);
+  if (self->fetched != NULL)
+    self->fetched->search_until_ms = 0;
+  restore_steps(self);
+  intake_answer_removed(self); /* but not the steps in flight, which are pending now */
+  if (running != NULL && running->is_announced)
+    intake_write(self, &(struct outbox_record){.started = running->step_id});
+  self->state = INTAKE_CHECKING;
+  check_again(self);
+  return again;
+}
+
+/* --- the step that an earlier agent had started ----------------------------------------------- */
 
 /* Finds the event in the newest entry of the stream: [[id, [field, value]]]. */
 static void read_events(struct intake_interrupted *self, const struct reply *reply) {
@@ -38,157 +161,444 @@ static void read_events(struct intake_interrupted *self, const struct reply *rep
     at = at->type == REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
   self->events = -1;
   self->version = 1;
-  if (self->id == NULL)
-    self->events = 0;
-  else if (at != NULL && at->type == REPLY_STRING)
+  if (self->id != NULL && at != NULL && at->type == REPLY_STRING)
     self->events = step_event_read_seq(at->str, at->len, self->id, &self->version);
 }
+
+void intake_interrupted_ended(struct intake *self) {
+  self->earlier_agents = EARLIER_AGENTS_ENDED;
+  if (self->state == INTAKE_AWAITING)
+    self->state = INTAKE_CHECKING;
+}
+
+/* --- scanning `inflight` from the oldest step to the newest ----------------------------------- */
+
+/* Returns true if this is the known step, which is in the list once. */
+static bool recognize_step(struct intake_scan *self, struct queued_step *step, unsigned flag,
+                           const struct payload *payload) {
+  if (step == NULL || (self->seen & flag) != 0 || !queued_step_matches(step, payload))
+    return false;
+  self->seen |= flag;
+  self->skip++;
+  step->is_doubtful = false;
+  return true;
+}
+
+static void scan_step(struct intake *self, const struct payload *payload) {
+  struct intake_scan *scan = &self->scan;
+  if (recognize_step(scan, self->running, SEEN_RUNNING, payload) ||
+      recognize_step(scan, self->fetched, SEEN_FETCHED, payload))
+    return;
+  if (self->activity == INTAKE_TAKING) { /* BLMOVE may have moved the step */
+    scan->skip++;
+    return;
+  }
+  struct queued_step *step = queued_step_new(payload);
+  if (intake_is_interrupted(self, step)) {
+    intake_answer_interrupted(self, step);
+  } else if (!intake_filter_step(self, step)) {
+    scan->skip++;
+    if (scan->older == NULL && (scan->seen & SEEN_FETCHED) == 0) {
+      scan->older = step;
+      return;
+    }
+  }
+  queued_step_free(step);
+}
+
+static void become_ready(struct intake *self) {
+  self->state = self->phase == INTAKE_STOPPING ? INTAKE_STOPPED : INTAKE_READY;
+  if (self->phase == INTAKE_STARTING) {
+    self->phase = INTAKE_OPEN;
+    self->control.activity = CONTROL_IDLE;
+  }
+  self->is_unverified = false;
+  self->restores = 0;
+  if (self->query.in == 0)
+    intake_finish_unmatched(self);
+}
+
+/* A known step that is not in the list is restored. */
+static void restore_lost(struct intake *self) {
+  log_line(self->log, self->restores > 0 ? LOG_DEBUG : LOG_WARN, NULL,
+           "redis has lost steps that were taken; they are restored");
+  if (self->restores++ > 0)
+    self->check_ms = clock_monotonic_ms() + RESTORE_PAUSE_MS;
+  restore_steps(self);
+}
+
+/* An older step takes the place of a fetched one, which stays in the list. While BLMOVE waits, the
+   list may have a step that has not arrived yet, or may have lost it already. */
+static void finish_scan(struct intake *self) {
+  struct intake_scan *scan = &self->scan;
+  bool has_running = (scan->seen & SEEN_RUNNING) != 0,
+       has_fetched = (scan->seen & SEEN_FETCHED) != 0;
+  bool is_lost =
+      (is_listed(self->running) && !has_running) || (is_listed(self->fetched) && !has_fetched);
+  if (self->activity == INTAKE_TAKING && (is_lost || scan->skip > has_running ||
+                                          self->is_unverified || self->interrupted.id != NULL)) {
+    self->activity = INTAKE_ARRIVING;
+    check_again(self);
+    return;
+  }
+  if (self->interrupted.id != NULL)
+    intake_answer_interrupted(self, NULL);
+  if (scan->older != NULL && (self->fetched == NULL || has_fetched)) {
+    fetch(self, scan->older);
+    scan->older = NULL;
+    has_fetched = true;
+  }
+  if (self->backlog > 0)
+    self->looked_number = 0; /* because a step that was in `inflight` may be in `in` now */
+  self->backlog = scan->skip - has_running - has_fetched;
+  if (is_lost)
+    restore_lost(self);
+  check_again(self);
+  if (self->outbox->send_queue.delivered >= self->written)
+    become_ready(self);
+}
+
+/* --- checking --------------------------------------------------------------------------------- */
 
 static size_t length_of(const struct reply *reply) {
   return reply->type == REPLY_INTEGER && reply->integer > 0 ? (size_t)reply->integer : 0;
 }
 
-static void on_startup(struct intake *self, size_t number, const struct reply *reply) {
-  struct intake_startup *startup = &self->startup;
-  bool is_string = reply->type == REPLY_STRING;
-  if (number == 0) {
-    *startup = (struct intake_startup){.interrupted.id =
-                                           is_string ? memory_copy(reply->str, reply->len) : NULL};
-  } else if (number == 1) {
-    read_events(&startup->interrupted, reply);
-  } else if (number == 2) {
-    startup->inflight = length_of(reply);
-  } else if (number == 3) {
-    startup->in = length_of(reply);
-  } else if (is_string) {
-    struct payload message = payload_of(reply);
-    intake_core_message(&self->core, &message);
+/* Decides whether the steps of `inflight`, which follow in the same query, are scanned. `value` is
+   the last control message that was asked for. */
+static void begin_scan(struct intake *self, const struct payload *value) {
+  const char *started = self->interrupted.id;
+  size_t known = self->backlog + is_listed(self->running) + is_listed(self->fetched);
+  bool takes = self->activity == INTAKE_TAKING;
+  if (self->phase == INTAKE_STARTING && self->stale_until_ms == 0 &&
+      delivery_had_owner(self->outbox->delivery))
+    expect_stale_moves(self);
+  if (started != NULL && self->running != NULL && self->running->is_announced &&
+      strcmp(started, self->running->step_id) == 0)
+    intake_forget_interrupted(self);
+  else if (started != NULL && self->fetched != NULL && strcmp(started, self->fetched->step_id) == 0)
+    fetch(self, NULL); /* the scan finds it */
+  bool is_back = self->interrupted.id != NULL && !self->is_unverified &&
+                 recent_steps_count_starts(&self->recent, self->interrupted.id) > 0;
+  if (is_back || (value != NULL && !control_messages_is_full(&self->control))) {
+    check_again(self); /* when the loss of data has been handled; or reads more messages */
+  } else if (self->interrupted.id != NULL && self->earlier_agents == EARLIER_AGENTS_MAY_RUN &&
+             !self->handler->interrupted(self->owner)) {
+    check_again(self);
+    self->state = INTAKE_AWAITING;
+  } else if (self->query.inflight > known && self->query.inflight > self->backlog_max && !takes) {
+    check_again(self);
+    self->state = INTAKE_RETURNING;
   }
-  if (number + 1 < self->commands)
-    return;
-  startup->had_owner = delivery_had_owner(self->outbox->delivery);
-  startup->has_more_messages = is_string && !control_messages_is_full(&self->core.control);
-  intake_core_startup(&self->core, startup);
-  startup->interrupted.id = NULL;
 }
 
-static void on_page(struct intake *self, size_t number, const struct reply *reply) {
-  struct payload step = payload_of(reply);
-  bool is_string = reply->type == REPLY_STRING;
-  if (is_string)
-    intake_core_scan_step(&self->core, &step);
-  if (number + 1 == self->commands)
-    intake_core_end_scan_page(&self->core, !is_string);
+/* If Redis has lost the key `started` meanwhile, the step is answered nevertheless. */
+static void on_checked(struct intake *self, size_t number, const struct reply *reply,
+                       const struct payload *value) {
+  const size_t steps = CHECK_COMMANDS + self->query.messages;
+  if (number == 0 && value != NULL) {
+    intake_forget_interrupted(self);
+    self->interrupted.id = memory_copy(value->bytes, value->length);
+  } else if (number == 1) {
+    read_events(&self->interrupted, reply);
+  } else if (number == 2) {
+    self->query.inflight = length_of(reply);
+  } else if (number == 3) {
+    self->query.in = length_of(reply);
+  } else if (value != NULL && number < steps) {
+    intake_message(self, value);
+  } else if (value != NULL) {
+    scan_step(self, value);
+  }
+  if (number + 1 == steps)
+    begin_scan(self, value);
+  else if (number + 1 == self->query.end && value == NULL)
+    finish_scan(self);
 }
+
+/* --- returning steps of `inflight` to `in`, from the newest to older ones --------------------- */
+
+/* If a step cannot go back, because it is truncated, all older ones stay, too, so that their order
+   stays. The same applies to the step that an earlier agent had started. */
+static void return_step(struct intake *self, const struct payload *payload) {
+  struct queued_step *step = queued_step_new(payload);
+  self->returned.bytes += payload->length;
+  if (payload->is_truncated || intake_is_interrupted(self, step))
+    self->backlog_max = SIZE_MAX;
+  if (self->backlog_max != SIZE_MAX && !intake_filter_step(self, step)) {
+    log_line(self->log, LOG_DEBUG, step->step_id,
+             "was taken but not started: moved back to the queue");
+    if (self->fetched != NULL && queued_step_matches(self->fetched, payload))
+      fetch(self, NULL);
+    intake_move(self, step, OUTBOX_REMOVE_NEWEST, OUTBOX_PUSH_OLDEST, OUTBOX_IN);
+  }
+  queued_step_free(step);
+}
+
+/* --- queries, on the connection of the outbox between two batches ----------------------------- */
 
 static void on_answer(void *owner, const struct reply *reply) {
   struct intake *self = owner;
-  size_t number = self->answered++;
-  if (self->query == INTAKE_QUERY_STARTUP)
-    on_startup(self, number, reply);
-  else if (self->query == INTAKE_QUERY_SCAN)
-    on_page(self, number, reply);
-  else if (number == 0)
-    self->inflight = length_of(reply);
-  else
-    intake_core_lengths(&self->core, self->inflight, length_of(reply));
-  if (self->answered == self->commands)
-    notify(self);
+  struct intake_query *query = &self->query;
+  const struct payload text = payload_of(reply);
+  const struct payload *value = reply->type == REPLY_STRING ? &text : NULL;
+  size_t number = query->next++;
+  bool is_last = query->next == query->end, counts = query->phase == INTAKE_QUERY_SENT;
+  if (counts && self->state == INTAKE_CHECKING)
+    on_checked(self, number, reply, value);
+  else if (counts && self->state == INTAKE_RETURNING && value != NULL)
+    return_step(self, value);
+  if (!is_last)
+    return;
+  if (self->state == INTAKE_RETURNING && counts) {
+    intake_set_next_page(&self->returned, PAGE_MAX);
+    check_again(self);
+  }
+  query->phase = INTAKE_QUERY_NONE;
+  notify(self);
 }
 
-static void query_redis(void *owner, enum intake_query query, size_t position, size_t count) {
-  struct intake *self = owner;
+/* Asks for values of lists. The oldest value has the position -1. With the first page of a scan, it
+   also asks for the rest of a check; at startup for twice as many control messages as before. */
+static void send_query(struct intake *self) {
   const struct keys *keys = self->keys;
   const char *commands[COMMANDS_MAX][COMMAND_LIST_WORDS] = {
       {"GET", keys->started},
       {"XREVRANGE", keys->events, "+", "-", "COUNT", "1"},
       {"LLEN", keys->inflight},
       {"LLEN", keys->in}};
-  char positions[INTAKE_PAGE_MAX][24];
-  bool is_startup = query == INTAKE_QUERY_STARTUP;
-  size_t first = is_startup ? 0 : 2, end = query == INTAKE_QUERY_SCAN ? first : STARTUP_COMMANDS;
-  for (size_t i = 0; i < count; i++, end++) {
-    (void)snprintf(positions[i], sizeof positions[i], "-%zu",
-                   is_startup ? position + i : position - i);
+  char positions[PAGE_MAX + SCAN_PAGE][24];
+  bool returns = self->state == INTAKE_RETURNING;
+  bool begins = !returns && self->scan.skip == 0;
+  size_t newest = self->query.inflight, message = self->control.count + 1, messages = 0;
+  size_t first = begins ? 0 : CHECK_COMMANDS, end = CHECK_COMMANDS, steps = SCAN_PAGE;
+  if (begins && self->phase == INTAKE_STARTING)
+    messages = message < PAGE_MAX ? message : PAGE_MAX;
+  if (returns)
+    steps =
+        self->returned.count < newest - BACKLOG_MAX ? self->returned.count : newest - BACKLOG_MAX;
+  for (size_t i = 0; i < messages + steps; i++, end++) {
+    size_t position = i < messages ? message + i
+                      : returns    ? newest - i
+                                   : self->scan.skip + 1 + i - messages;
+    (void)snprintf(positions[i], sizeof positions[i], "-%zu", position);
     commands[end][0] = "LINDEX";
-    commands[end][1] = is_startup ? keys->control : keys->inflight;
+    commands[end][1] = i < messages ? keys->control : keys->inflight;
     commands[end][2] = positions[i];
   }
-  self->query = query;
-  self->commands = end - first;
-  self->answered = 0;
+  intake_end_search(self);
+  if (begins)
+    self->look_number = self->control.next_number;
+  self->query.phase = INTAKE_QUERY_SENT;
+  self->query.messages = messages;
+  self->query.next = first;
+  self->query.end = end;
   delivery_query(self->outbox->delivery, command_list_new(commands + first, end - first), on_answer,
                  self);
 }
 
+static void send_query_if_due(struct intake *self) {
+  bool checks = self->state == INTAKE_CHECKING && self->activity != INTAKE_ARRIVING &&
+                clock_monotonic_ms() >= self->check_ms;
+  if (self->query.phase == INTAKE_QUERY_NONE &&
+      self->outbox->send_queue.delivered >= self->written &&
+      (checks || self->state == INTAKE_RETURNING) && outbox_capacity(self->outbox) > 0)
+    send_query(self);
+}
+
 /* --- the consumer's connection ---------------------------------------------------------------- */
 
+/* While a BLMOVE may be stale, `inflight` may have an older step than this one. */
 static void on_step(void *owner, const struct payload *payload) {
   struct intake *self = owner;
-  intake_core_step_taken(&self->core, payload);
+  struct queued_step *step = queued_step_new(payload);
   /* Parsing a large payload takes time: timers must start from the current time. */
   (void)event_base_update_cache_time(self->base);
+  self->activity = INTAKE_IDLE;
+  if (self->state != INTAKE_READY || self->stale_until_ms != 0)
+    check_again(self);
+  CHECK(self->fetched == NULL);
+  if (intake_filter_step(self, step))
+    queued_step_free(step);
+  else
+    self->fetched = step;
   notify(self);
 }
 
+/* Returns whether Redis can redeliver nothing anymore: intake is READY, and `in` was empty for the
+   time of a whole BLMOVE since the loss of data. The first BLMOVE that times out may have been sent
+   before the loss. Something was delivered since, so another loss would be noticed. */
+static bool is_redelivery_over(const struct intake *self) {
+  return self->timeouts >= 2 && self->state == INTAKE_READY && outbox_is_empty(self->outbox) &&
+         !delivery_has_lost_data(self->outbox->delivery);
+}
+
+/* `inflight` is checked if the agent is idle: a stale BLMOVE may have moved a step. */
 static void on_nothing(void *owner) {
   struct intake *self = owner;
-  intake_core_take_timed_out(&self->core);
+  self->activity = INTAKE_IDLE;
+  self->timeouts++;
+  if (is_redelivery_over(self))
+    recent_steps_end_redelivery(&self->recent);
+  if (self->state != INTAKE_READY || self->running == NULL)
+    check_again(self);
   notify(self);
 }
 
-/* LRANGE returns the newest step of the page first. */
-static void on_search_page(void *owner, size_t length, const struct reply *steps) {
-  struct intake *self = owner;
-  size_t count = steps != NULL ? steps->elements : 0;
-  intake_core_begin_search_page(&self->core, length);
-  for (size_t i = count; i-- > 0;) {
-    struct payload step = payload_of(steps->element[i]);
-    intake_core_search_step(&self->core, &step);
-  }
-  enum intake_page page = steps == NULL                     ? INTAKE_PAGE_TOO_LARGE
-                          : count < self->core.search.count ? INTAKE_PAGE_LAST
-                                                            : INTAKE_PAGE_WHOLE;
-  intake_core_end_search_page(&self->core, page);
-  notify(self);
+static void on_page(void *owner, size_t length, const struct reply *steps) {
+  intake_search_page(owner, length, steps);
+  notify(owner);
 }
 
+static void end_activity(struct intake *self) {
+  if (self->activity == INTAKE_SEARCHING)
+    self->control.activity = CONTROL_IDLE;
+  self->activity = INTAKE_IDLE;
+  intake_end_search(self);
+}
+
+/* A waiting step is then cancelled when its turn comes. */
 static void on_denied(void *owner) {
   struct intake *self = owner;
-  intake_core_search_denied(&self->core);
+  log_line(self->log, LOG_WARN, NULL,
+           "a waiting step is cancelled only when its turn comes: redis refuses LRANGE; the user "
+           "needs +lrange");
+  end_activity(self);
+  self->search.phase = INTAKE_SEARCH_DENIED;
   notify(self);
 }
 
 static void on_reconnected(void *owner) {
   struct intake *self = owner;
-  intake_core_reconnected(&self->core);
+  end_activity(self);
+  expect_stale_moves(self);
+  doubt_inflight(self);
   notify(self);
 }
 
 static void on_failed(void *owner, const struct error *error) {
   struct intake *self = owner;
-  self->core.handler->failed(self->core.owner, error);
+  self->handler->failed(self->owner, error);
 }
 
-/* --- struct intake_io ------------------------------------------------------------------------- */
-
-static void take(void *owner) {
-  consumer_take(((struct intake *)owner)->consumer);
+/* Lets the consumer's connection search `in` or take the next step. It waits until the steps that a
+   search has found have left `in`. */
+static void use_consumer(struct intake *self) {
+  if (self->state != INTAKE_READY || self->activity != INTAKE_IDLE ||
+      self->outbox->send_queue.delivered < self->search_end)
+    return;
+  if (intake_may_search(self)) {
+    intake_search(self);
+  } else if (self->fetched == NULL && outbox_capacity(self->outbox) > 0) {
+    self->activity = INTAKE_TAKING;
+    consumer_take(self->consumer);
+  }
 }
 
-static void search(void *owner, size_t skip, size_t count) {
-  consumer_search(((struct intake *)owner)->consumer, skip, count);
-}
-
-static uint64_t write_record(void *owner, const struct outbox_record *record) {
-  return outbox_write(((struct intake *)owner)->outbox, record);
-}
+/* --- decisions -------------------------------------------------------------------------------- */
 
 LOOP_CALLBACK(on_wakeup, struct intake *self) {
   notify(self);
 }
 
-/* --- creation, and calls of the frontend ------------------------------------------------------ */
+/* Leaves READY if the next step, or perhaps a cancelled one, is already in `inflight`, or if `in`
+   may be empty, which means that a cancel has no step. */
+static void look_again(struct intake *self) {
+  bool may_be_elsewhere = self->backlog > 0 || self->activity == INTAKE_TAKING ||
+                          self->search.phase == INTAKE_SEARCH_DENIED;
+  if (self->state == INTAKE_READY &&
+      ((self->backlog > 0 && self->fetched == NULL) ||
+       (may_be_elsewhere && intake_has_new_cancels(self, self->look_number))))
+    self->state = INTAKE_CHECKING;
+}
+
+static void wake_later(struct intake *self, int64_t now_ms) {
+  const int64_t times[] = {self->stale_until_ms, self->check_ms,
+                           self->fetched != NULL ? self->fetched->search_until_ms : 0};
+  int64_t first_ms = INT64_MAX;
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    if (times[i] > now_ms && times[i] < first_ms)
+      first_ms = times[i];
+  if (first_ms < INT64_MAX)
+    loop_timer_start(self->wakeup, first_ms - now_ms);
+}
+
+void intake_advance(struct intake *self) {
+  const int64_t now_ms = clock_monotonic_ms();
+  const uint64_t reconnections = delivery_reconnections(self->outbox->delivery);
+  if (self->reconnections != reconnections)
+    doubt_inflight(self);
+  self->reconnections = reconnections;
+  if (self->stale_until_ms != 0 && now_ms >= self->stale_until_ms) {
+    self->stale_until_ms = 0;
+    self->looked_number = 0;
+    check_again(self);
+  }
+  intake_apply_messages(self);
+  look_again(self);
+  if (self->state == INTAKE_READY && self->running == NULL &&
+      intake_has_unsearched_shutdown(self) && self->fetched->search_until_ms == 0)
+    self->fetched->search_until_ms = now_ms + SHUTDOWN_SEARCH_MS;
+  send_query_if_due(self);
+  use_consumer(self);
+  wake_later(self, now_ms);
+}
+
+/* A step with the id of an earlier one waits until the answer to that one is delivered, because
+   only then it is certain that it is another step. */
+struct queued_step *intake_next_step(const struct intake *self) {
+  struct queued_step *step = self->fetched;
+  if (self->state != INTAKE_READY || step == NULL || self->running != NULL)
+    return NULL;
+  bool is_again = !step->is_rejected && recent_steps_count_starts(&self->recent, step->step_id) > 0;
+  if (is_again ? !outbox_is_empty(self->outbox) : outbox_capacity(self->outbox) == 0)
+    return NULL;
+  if (queued_step_is_work(step) && control_messages_find(&self->control, step->step_id) != NULL)
+    return NULL;
+  bool must_search = intake_has_unsearched_shutdown(self) &&
+                     (step->search_until_ms == 0 || clock_monotonic_ms() < step->search_until_ms);
+  return must_search ? NULL : step;
+}
+
+void intake_start_step(struct intake *self, bool announced) {
+  CHECK(self->running == NULL && self->fetched != NULL);
+  self->running = self->fetched;
+  self->fetched = NULL;
+  recent_steps_add(&self->recent, self->running->step_id);
+  if (announced)
+    intake_announce_start(self);
+}
+
+void intake_announce_start(struct intake *self) {
+  self->running->is_announced = true;
+  intake_write(self, &(struct outbox_record){.started = self->running->step_id});
+  self->running->start_end = self->written;
+}
+
+void intake_finish_step(struct intake *self, const struct step_event *completed,
+                        const struct step_result *result) {
+  struct queued_step **step = self->running != NULL ? &self->running : &self->fetched;
+  struct outbox_record record = {
+      .completed = completed, .result = result, .ends_started = (*step)->is_announced};
+  intake_add_removal(&record, *step);
+  intake_write(self, &record);
+  if (self->running != NULL && self->running->is_doubtful)
+    mark_pending(self, self->running->step_id);
+  queued_step_free(*step);
+  *step = NULL;
+  if (self->state != INTAKE_READY)
+    check_again(self);
+}
+
+void intake_stop(struct intake *self) {
+  self->phase = INTAKE_STOPPING;
+  end_activity(self);
+  if (!self->is_unverified)
+    self->state = INTAKE_STOPPED;
+  consumer_stop(self->consumer);
+}
+
+/* --- creation --------------------------------------------------------------------------------- */
 
 struct intake *intake_new(struct event_base *base, const struct log *log,
                           const struct redis_url *url, const struct keys *keys,
@@ -196,72 +606,44 @@ struct intake *intake_new(struct event_base *base, const struct log *log,
                           void *owner) {
   static const struct consumer_handler consumer_handler = {.step = on_step,
                                                            .nothing = on_nothing,
-                                                           .page = on_search_page,
+                                                           .page = on_page,
                                                            .denied = on_denied,
                                                            .reconnected = on_reconnected,
                                                            .failed = on_failed};
-  static const struct intake_io io = {
-      .take = take, .search = search, .query = query_redis, .write = write_record};
   struct intake *self = memory_allocate(sizeof *self);
-  *self = (struct intake){.base = base, .outbox = outbox, .keys = keys};
-  intake_core_init(&self->core, log, &io, self, handler, owner);
+  *self = (struct intake){.log = log,
+                          .handler = handler,
+                          .owner = owner,
+                          .base = base,
+                          .outbox = outbox,
+                          .keys = keys,
+                          .control.activity = CONTROL_SEARCHING, /* while STARTING */
+                          .backlog_max = BACKLOG_MAX,
+                          .returned.count = 1};
   self->consumer = consumer_new(base, log, url, keys, &consumer_handler, self);
   self->wakeup = loop_timer_new(base, on_wakeup, self);
   return self;
 }
 
 void intake_free(struct intake *self) {
-  intake_core_release(&self->core);
-  free(self->startup.interrupted.id);
+  queued_step_free(self->scan.older);
+  queued_step_free(self->running);
+  queued_step_free(self->fetched);
+  free(self->interrupted.id);
+  control_messages_release(&self->control);
   consumer_free(self->consumer);
   event_free(self->wakeup);
   free(self);
 }
 
-void intake_advance(struct intake *self) {
-  struct intake_context context = read_context(self);
-  intake_core_advance(&self->core, &context);
-  const int64_t wakeup_ms = intake_core_wakeup_ms(&self->core);
-  if (wakeup_ms != 0)
-    loop_timer_start(self->wakeup, wakeup_ms - context.now_ms);
-}
-
-static void mark_result(void *owner, const char *json, size_t length) {
-  struct intake *self = owner;
-  struct json_member id;
-  struct error error;
-  if (!json_member_find(json, length, "stepId", &id))
-    return;
-  cJSON *text = json_tree_parse(id.text, id.length, &error);
-  if (cJSON_IsString(text))
-    intake_core_mark_pending(&self->core, text->valuestring);
-  cJSON_Delete(text);
-}
-
-bool intake_lose_data(struct intake *self) {
-  struct intake_context context = read_context(self);
-  recent_steps_roll_back(&self->core.recent);
-  outbox_for_each_result(self->outbox, mark_result, self);
-  return intake_core_lose_data(&self->core, &context);
-}
-
-void intake_stop(struct intake *self) {
-  intake_core_stop(&self->core);
-  consumer_stop(self->consumer);
-}
-
 void intake_dump(const struct intake *self) {
-  static const char *const states[] = {"comparing inflight",
+  static const char *const states[] = {"checking inflight",
                                        "waiting for the processes of an earlier agent",
-                                       "scanning inflight",
-                                       "writing",
-                                       "ready",
-                                       "stopped"};
+                                       "returning steps", "ready", "stopped"};
   static const char *const activities[] = {"idle", "waiting for a step", "receiving a step",
                                            "searching for cancelled steps"};
-  const struct intake_core *core = &self->core;
-  log_line(core->log, LOG_WARN, NULL, "state: intake: %s, %s, %s, %zu control messages",
-           states[core->state], activities[core->activity],
-           core->fetched != NULL ? "one step fetched ahead" : "no step fetched ahead",
-           core->control.count);
+  log_line(self->log, LOG_WARN, NULL, "state: intake: %s, %s, %s, %zu control messages",
+           states[self->state], activities[self->activity],
+           self->fetched != NULL ? "one step fetched ahead" : "no step fetched ahead",
+           self->control.count);
 }

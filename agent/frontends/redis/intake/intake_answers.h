@@ -1,17 +1,14 @@
 #ifndef AGENT_FRONTENDS_REDIS_INTAKE_INTAKE_ANSWERS_H
 #define AGENT_FRONTENDS_REDIS_INTAKE_INTAKE_ANSWERS_H
 
-#include "agent/frontends/redis/intake/intake_core.h"
+#include "agent/frontends/redis/intake/intake.h"
 
 /*
- * The part of the core that answers steps that never run: cancelled and redelivered ones, in memory
- * and in the list `in`. Only intake_core.c includes this file. The hard part is the search of `in`,
- * which may have a million steps: it reads pages, and each removal must find its step near an end
- * of the list.
+ * The part of intake that answers steps that never run: cancelled, redelivered and interrupted
+ * ones, in memory and in the list `in`. Only intake.c includes this file. The hard part is the
+ * search of `in`, which may have a million steps: it reads pages, and each removal must find its
+ * step near an end of the list.
  */
-
-/* Returns whether a BLMOVE may be stale; see INTAKE_STALE_MS. */
-bool intake_may_have_stale_moves(const struct intake_core *self);
 
 /* --- writes --- */
 
@@ -22,48 +19,59 @@ void intake_add_change(struct outbox_record *record, enum outbox_change_kind kin
 void intake_add_removal(struct outbox_record *record, const struct queued_step *step);
 
 /* Writes the record, and sets `written`. */
-void intake_write(struct intake_core *self, const struct outbox_record *record);
+void intake_write(struct intake *self, const struct outbox_record *record);
 
 /* Moves a step from `inflight` to a list. */
-void intake_move(struct intake_core *self, const struct queued_step *step,
+void intake_move(struct intake *self, const struct queued_step *step,
                  enum outbox_change_kind removal, enum outbox_change_kind push,
                  enum outbox_list to);
-
-/* Answers a step that does not run. The record has the removals. */
-void intake_answer_by_agent(struct intake_core *self, const struct queued_step *step,
-                            const struct outbox_record *record, enum step_cause cause,
-                            const char *reason, int64_t event_count);
-
-void intake_free_fetched(struct intake_core *self);
 
 /* --- steps that do not run --- */
 
 /* Returns whether the step is a cancel from a client that does not know `control`. */
 bool intake_is_cancel(const struct queued_step *step);
 
-/* Discards a step of `inflight` if Redis has redelivered it. Otherwise returns false. */
-bool intake_discard_redelivered(struct intake_core *self, const struct queued_step *step);
+/* After a loss of data: answers the steps whose result is lost and whose removal is still to be
+   delivered, because that removes the last trace of them. */
+void intake_answer_removed(struct intake *self);
 
-/* After a loss of data: answers the redelivered steps whose result is lost and whose removal is
-   still to be delivered, because that removes the last trace of them. */
-void intake_answer_discarded(struct intake_core *self);
+/* Handles a step of `inflight` that must not run: discards a redelivered one, answers a cancelled
+   one during a scan, and moves a cancel to `control`. Returns false if the step is another one. */
+bool intake_filter_step(struct intake *self, const struct queued_step *step);
 
-/* Frees the discards whose removal is delivered. */
-void intake_free_discards(struct intake_core *self, uint64_t delivered);
+/* Returns whether this is the step that an earlier agent had started; answers it (`step` is NULL if
+   `inflight` does not have it); forgets it. */
+bool intake_is_interrupted(const struct intake *self, const struct queued_step *step);
+void intake_answer_interrupted(struct intake *self, const struct queued_step *step);
+void intake_forget_interrupted(struct intake *self);
 
-/* Handles a step of `inflight` that must not run: discards a redelivered one, and moves a cancel to
-   `control`. Returns false if the step is another one. */
-bool intake_filter_step(struct intake_core *self, const struct queued_step *step);
+/* --- the search of `in` --- */
+
+/* Returns whether the fetched step is a shutdown, and `in` may have redelivered steps behind it
+   that the next agent would run again. */
+bool intake_has_unsearched_shutdown(const struct intake *self);
+
+/* Returns whether a page should be read. */
+bool intake_may_search(const struct intake *self);
+
+/* Reads the next page; handles it (consumer_handler.page); ends the search early. */
+void intake_search(struct intake *self);
+void intake_search_page(struct intake *self, size_t length, const struct reply *steps);
+void intake_end_search(struct intake *self);
+
+/* Chooses the size of the page after one that was read. */
+void intake_set_next_page(struct intake_page *self, size_t most);
 
 /* --- control messages --- */
 
-/* Finishes the pending cancels with smaller numbers: neither list has their steps. */
-void intake_finish_unmatched(struct intake_core *self, uint64_t before);
+/* Finishes the pending cancels that were read before the query or the search: neither list has
+   their steps. */
+void intake_finish_unmatched(struct intake *self);
 
 /* Returns whether there are pending cancels, and messages with at least this number. */
-bool intake_has_new_cancels(const struct intake_core *self, uint64_t seen);
+bool intake_has_new_cancels(const struct intake *self, uint64_t seen);
 
 /* Applies cancels to the steps in memory, and removes the messages that are done. */
-void intake_apply_messages(struct intake_core *self);
+void intake_apply_messages(struct intake *self);
 
 #endif

@@ -2,6 +2,7 @@
 #define AGENT_FRONTENDS_REDIS_INTAKE_QUEUED_STEP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "agent/frontends/redis/delivery/outbox.h"
 #include "base/error.h"
@@ -9,9 +10,8 @@
 
 /* The copy in memory of a step that is in the list `inflight` or `in`. */
 enum queued_step_place {
-  QUEUED_STEP_TAKEN,    /* in `inflight`, where BLMOVE has put it */
-  QUEUED_STEP_RESTORED, /* in `inflight`, as its oldest step: restored after Redis had lost data */
-  QUEUED_STEP_LOST      /* in no list: Redis has lost it, and it is too large to be restored */
+  QUEUED_STEP_LISTED,
+  QUEUED_STEP_LOST /* in no list: Redis has lost it, and it is too large to be restored */
 };
 
 struct queued_step {
@@ -21,9 +21,11 @@ struct queued_step {
   struct error error;     /* why the step is rejected */
   bool is_rejected;
   bool is_announced;  /* `started` was set to this step, or the write is queued */
-  bool is_doubtful;   /* it may be missing in `inflight`; see may_be_missing in intake_core.c */
+  bool is_doubtful;   /* it may be missing in `inflight`; see may_be_missing in intake.c */
   uint64_t start_end; /* the position in the send queue at which the write of `started` ends */
   enum queued_step_place place;
+  int64_t search_until_ms; /* a shutdown waits for the search of `in` until then; 0: no limit yet,
+                              -1: the search is over */
 };
 
 /* Copies and parses the payload. */

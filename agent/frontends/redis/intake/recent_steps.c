@@ -40,12 +40,26 @@ void recent_steps_add(struct recent_steps *self, const char *step_id) {
   add(self, hash(step_id) | STARTED);
 }
 
-size_t recent_steps_count_starts(const struct recent_steps *self, const char *step_id) {
-  uint64_t wanted = hash(step_id);
-  size_t times = 0;
+/* Counts the entries with one of these states, of a step or (NULL) of all steps. */
+static size_t count(const struct recent_steps *self, const char *step_id, unsigned states) {
+  uint64_t wanted = step_id != NULL ? hash(step_id) : 0;
+  size_t found = 0;
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++)
-    times += is_step(self->entries[i], wanted) && is_started(self->entries[i]);
-  return times;
+    found += (states & 1U << state_of(self->entries[i])) != 0 &&
+             (step_id == NULL || is_step(self->entries[i], wanted));
+  return found;
+}
+
+size_t recent_steps_count_starts(const struct recent_steps *self, const char *step_id) {
+  return count(self, step_id, 1U << STARTED | 1U << STARTED_PENDING | 1U << RESULT_LOST);
+}
+
+bool recent_steps_is_pending(const struct recent_steps *self, const char *step_id) {
+  return count(self, step_id, 1U << WAITING | 1U << STARTED_PENDING) > 0;
+}
+
+bool recent_steps_has_redeliverable(const struct recent_steps *self) {
+  return count(self, NULL, 1U << WAITING | 1U << STARTED_PENDING | 1U << RESULT_LOST) > 0;
 }
 
 /* Changes the state of all started steps, and forgets the others. */
@@ -90,11 +104,4 @@ enum recent_steps_class recent_steps_classify(struct recent_steps *self, const c
     class = RECENT_STEPS_DUPLICATE;
   }
   return class;
-}
-
-bool recent_steps_has_redeliverable(const struct recent_steps *self) {
-  for (size_t i = 0; i < RECENT_STEPS_MAX; i++)
-    if (state_of(self->entries[i]) != 0 && state_of(self->entries[i]) != STARTED)
-      return true;
-  return false;
 }

@@ -47,6 +47,9 @@ void recent_steps_mark_pending(struct recent_steps *self, const char *step_id, b
    not called since. */
 bool recent_steps_has_redeliverable(const struct recent_steps *self);
 
+/* Returns true if a step with this id is in memory, or its answer will be delivered. */
+bool recent_steps_is_pending(const struct recent_steps *self, const char *step_id);
+
 enum recent_steps_class recent_steps_classify(struct recent_steps *self, const char *step_id);
 void recent_steps_end_redelivery(struct recent_steps *self);
 
