@@ -1,5 +1,4 @@
-#ifndef AGENT_CALL_FILTER_H
-#define AGENT_CALL_FILTER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,4 +23,3 @@
  */
 bool call_filter_install(void);
 
-#endif

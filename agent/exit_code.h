@@ -1,5 +1,4 @@
-#ifndef AGENT_EXIT_CODE_H
-#define AGENT_EXIT_CODE_H
+#pragma once
 
 /* The exit codes of the program. */
 #define AGENT_EXIT_SHUTDOWN 0
@@ -8,4 +7,3 @@
 #define AGENT_EXIT_USAGE 64
 #define AGENT_EXIT_SIGNAL 128 /* plus the number of the signal */
 
-#endif

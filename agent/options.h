@@ -1,5 +1,4 @@
-#ifndef AGENT_OPTIONS_H
-#define AGENT_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -70,4 +69,3 @@ void options_release(struct options *self);
    To be called after options_parse, and before a process is made. */
 void options_forget_variables(void);
 
-#endif

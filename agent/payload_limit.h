@@ -1,5 +1,4 @@
-#ifndef AGENT_PAYLOAD_LIMIT_H
-#define AGENT_PAYLOAD_LIMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,4 +20,3 @@ bool payload_limit_has_capacity(size_t held, size_t more);
 /* Sets the error of a longer payload. */
 void payload_limit_error(struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_STARTUP_H
-#define AGENT_STARTUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -41,4 +40,3 @@ int startup_directory(const char **directory, struct error *error);
    /proc/<pid>/cmdline and environ show. To be called after both were read. */
 void startup_hide_credentials(int argc, char **argv);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_ARENA_H
-#define BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,4 +20,3 @@ void arena_clear(struct arena *self);
 /* Frees all objects and all memory. */
 void arena_release(struct arena *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_BASE64_H
-#define BASE_BASE64_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,4 +29,3 @@ struct base64_reader base64_reader(const char *text, size_t length);
    text, or -1 as soon as the text turns out not to be base64. */
 ssize_t base64_read(struct base64_reader *self, char *out, size_t size);
 
-#endif

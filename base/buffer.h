@@ -1,5 +1,4 @@
-#ifndef BASE_BUFFER_H
-#define BASE_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,4 +23,3 @@ void buffer_add_base64(struct buffer *self, const char *bytes, size_t length);
    them and adds to `length`. */
 char *buffer_space(struct buffer *self, size_t size);
 
-#endif

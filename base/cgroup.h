@@ -1,5 +1,4 @@
-#ifndef BASE_CGROUP_H
-#define BASE_CGROUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,4 +53,3 @@ bool cgroup_oom_kills_group(const struct cgroup *self);
 
 int64_t cgroup_cpu_us(const struct cgroup *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_CHECK_H
-#define BASE_CHECK_H
+#pragma once
 
 /* Checks an invariant of this program in every build, the shipped one too. A failure is a bug here,
    never an error of a user, a file or a peer: it is reported on stderr, and the program aborts. Use
@@ -10,4 +9,3 @@
 void check_failed(const char *file, int line, const char *expression)
     __attribute__((noreturn, cold));
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_CLOCK_H
-#define BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,4 +8,3 @@ int64_t clock_monotonic_ms(void);
 /* Returns milliseconds since 1970 (UTC), for timestamps. Setting the clock makes it jump. */
 int64_t clock_unix_ms(void);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_DECIMAL_H
-#define BASE_DECIMAL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,4 +18,3 @@ char *decimal_write(char *out, uint64_t number);
 /* Writes the last `digits` digits of the number, with leading zeros, and returns their end. */
 char *decimal_write_padded(char *out, uint64_t number, size_t digits);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_DESCRIPTOR_H
-#define BASE_DESCRIPTOR_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -19,4 +18,3 @@ static inline bool descriptor_same_file(const struct stat *a, const struct stat 
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_ERROR_H
-#define BASE_ERROR_H
+#pragma once
 
 /* An error as data: a text in a fixed buffer that the caller owns, so that reporting a failure
    cannot itself fail. A function that takes a `struct error *` returns 0 and leaves the error
@@ -22,4 +21,3 @@ const char *error_why(const struct error *self);
    limit and says what to do. Returns -1. */
 int error_set_reason(struct error *self, const char *what, int reason);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_HASH_H
-#define BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,4 +13,3 @@ static inline uint64_t hash_bytes(const char *bytes, size_t length) {
   return value;
 }
 
-#endif

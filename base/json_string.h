@@ -1,5 +1,4 @@
-#ifndef BASE_JSON_STRING_H
-#define BASE_JSON_STRING_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,4 +13,3 @@ char *json_string_write(char *out, const char *text, size_t length);
 /* Returns how many bytes at the start of the text are ASCII that needs no escape. */
 size_t json_string_plain(const char *text, size_t length);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_KERNEL_SIGNAL_H
-#define BASE_KERNEL_SIGNAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,4 +15,3 @@ bool kernel_signal_is_ignored(int signal);
 /* `action` is SIG_DFL or SIG_IGN. */
 void kernel_signal_set_action(int signal, void (*action)(int));
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_LIST_H
-#define BASE_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,4 +42,3 @@ static inline void *list_element(const struct list_node *node, size_t offset) {
        ELEMENT = ELEMENT##_next)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_LOG_H
-#define BASE_LOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,4 +40,3 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
 void log_plain(const struct log *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-#endif

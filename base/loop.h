@@ -1,5 +1,4 @@
-#ifndef BASE_LOOP_H
-#define BASE_LOOP_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdint.h>
@@ -36,4 +35,3 @@ void loop_timer_start(struct event *timer, int64_t milliseconds);
    that activates itself with event_active would starve them. */
 void loop_timer_start_now(struct event *timer);
 
-#endif

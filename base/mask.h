@@ -1,5 +1,4 @@
-#ifndef BASE_MASK_H
-#define BASE_MASK_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -121,4 +120,3 @@ size_t mask_stream_put(struct mask_stream *self, char *text, size_t length);
 /* Outputs the held bytes in the same way, and resets the stream. */
 size_t mask_stream_end(struct mask_stream *self, char *text);
 
-#endif

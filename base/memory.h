@@ -1,5 +1,4 @@
-#ifndef BASE_MEMORY_H
-#define BASE_MEMORY_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,4 +23,3 @@ char *memory_format_list(const char *format, va_list arguments)
 /* Writes to stderr that there is no memory for `what`, and ends the program. */
 void memory_exhausted(const char *what) __attribute__((noreturn));
 
-#endif

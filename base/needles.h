@@ -1,5 +1,4 @@
-#ifndef BASE_NEEDLES_H
-#define BASE_NEEDLES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -88,4 +87,3 @@ static inline const char *needles_bytes(const struct needles *self, uint32_t nod
   return self->text.bytes + node - length;
 }
 
-#endif

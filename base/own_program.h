@@ -1,5 +1,4 @@
-#ifndef BASE_OWN_PROGRAM_H
-#define BASE_OWN_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,4 +11,3 @@ int own_program_open(void);
    if the path is not known. */
 bool own_program_directory(char *out, size_t size);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_PRINTABLE_H
-#define BASE_PRINTABLE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -15,4 +14,3 @@ const char *printable_file_kind(mode_t mode);
 /* Returns the name of a signal, such as "SIGTERM", or "another signal" for a real-time signal. */
 const char *printable_signal(int signal);
 
-#endif

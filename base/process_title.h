@@ -1,5 +1,4 @@
-#ifndef BASE_PROCESS_TITLE_H
-#define BASE_PROCESS_TITLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,4 +18,3 @@ struct process_title process_title_find(int argc, char **argv, char *const *envi
    the environment as the text needs, so the caller must have replaced `environ` before. */
 void process_title_set(const struct process_title *self, const char *text);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_STAGED_FILE_H
-#define BASE_STAGED_FILE_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -66,4 +65,3 @@ void staged_file_release(struct staged_file *self);
 /* Whether the name belongs to the open file. */
 bool staged_file_has_name(int fd, int directory, const char *name);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_SWAR_H
-#define BASE_SWAR_H
+#pragma once
 
 #include <endian.h>
 #include <stddef.h>
@@ -68,4 +67,3 @@ static inline char *swar_copy(char *restrict out, const char *restrict text, siz
   return end;
 }
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_UTF8_H
-#define BASE_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,4 +52,3 @@ size_t utf16_decode(char *text, size_t length, bool is_big_endian);
    every other sequence and of each part that utf8_broken names. */
 size_t utf16_units(const char *text, size_t length);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BASE_WRITE_ALL_H
-#define BASE_WRITE_ALL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,4 +11,3 @@ int write_all(int fd, const char *bytes, size_t length);
    open. */
 int write_all_flush(int fd);
 
-#endif

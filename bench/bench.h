@@ -1,5 +1,4 @@
-#ifndef BENCH_BENCH_H
-#define BENCH_BENCH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -60,4 +59,3 @@ void samples_add(struct samples *samples, size_t row, enum side side, double val
 /* Adds a figure that is shown below the table, under this label, and has no target. */
 void samples_beside(struct samples *samples, size_t row, const char *label, double value);
 
-#endif

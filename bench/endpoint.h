@@ -1,5 +1,4 @@
-#ifndef BENCH_ENDPOINT_H
-#define BENCH_ENDPOINT_H
+#pragma once
 
 #include <limits.h>
 
@@ -31,4 +30,3 @@ void endpoint_release(struct endpoint *self);
 /* Returns a connected, non-blocking transport after its handshake. The caller frees it. */
 struct transport *endpoint_connect(const struct endpoint *self);
 
-#endif

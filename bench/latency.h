@@ -1,5 +1,4 @@
-#ifndef BENCH_LATENCY_H
-#define BENCH_LATENCY_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -17,4 +16,3 @@ double processor_ms(pid_t pid);
    them. */
 double latency_quantile(double *ms, size_t count, double quantile);
 
-#endif

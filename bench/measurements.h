@@ -1,5 +1,4 @@
-#ifndef BENCH_MEASUREMENTS_H
-#define BENCH_MEASUREMENTS_H
+#pragma once
 
 #include "bench/bench.h"
 
@@ -19,4 +18,3 @@ extern const struct measurement bench_tools;
 extern const struct measurement bench_ends;
 extern const struct measurement bench_client;
 
-#endif

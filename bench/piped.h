@@ -1,5 +1,4 @@
-#ifndef BENCH_PIPED_H
-#define BENCH_PIPED_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -31,4 +30,3 @@ void piped_end(struct piped *self);
    Returns the milliseconds from the exec until the agent has exited. */
 double piped_once_ms(const char *command);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BENCH_PRINTER_H
-#define BENCH_PRINTER_H
+#pragma once
 
 #include "bench/rig.h"
 #include "tests/support/agent_process.h"
@@ -29,4 +28,3 @@ void printer_release(struct printer *self);
    is asked before and after that time. */
 double printer_print(struct printer *self, long lines);
 
-#endif

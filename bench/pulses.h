@@ -1,5 +1,4 @@
-#ifndef BENCH_PULSES_H
-#define BENCH_PULSES_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -41,4 +40,3 @@ void pulses_read(struct pulses *self, long lines, double *ages);
 /* Waits for all results, and removes them and the events. */
 void pulses_wait(struct pulses *self);
 
-#endif

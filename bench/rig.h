@@ -1,5 +1,4 @@
-#ifndef BENCH_RIG_H
-#define BENCH_RIG_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <limits.h>
@@ -77,4 +76,3 @@ void rig_program(char out[PATH_MAX], const char *name);
 /* Runs a program, which must succeed, at the least possible cost. */
 void rig_spawn(const char *const *arguments);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BENCH_SAMPLES_H
-#define BENCH_SAMPLES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,4 +62,3 @@ const char *verdict_name(enum verdict verdict);
 struct samples *samples_new(void);
 void samples_free(struct samples *self);
 
-#endif

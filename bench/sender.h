@@ -1,5 +1,4 @@
-#ifndef BENCH_SENDER_H
-#define BENCH_SENDER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,4 +13,3 @@
  */
 double sender_run(const struct endpoint *endpoint, const struct xadds *xadds, size_t depth);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BENCH_SOURCE_TREE_H
-#define BENCH_SOURCE_TREE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,4 +26,3 @@ struct source_tree {
 /* Writes the tree below `root`, which is an empty directory. A failure ends the bench. */
 struct source_tree source_tree_make(const char *root, size_t files, unsigned long long seed);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef BENCH_TABLE_H
-#define BENCH_TABLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -18,4 +17,3 @@ void table_print(FILE *out, const struct outcome *outcomes, size_t count);
 /* Returns everything, including the figures of each round. The caller frees the text. */
 char *table_json(const struct outcome *outcomes, size_t count, double seconds);
 
-#endif

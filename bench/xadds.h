@@ -1,5 +1,4 @@
-#ifndef BENCH_XADDS_H
-#define BENCH_XADDS_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stddef.h>
@@ -35,4 +34,3 @@ void xadds_release(struct xadds *self);
    time. */
 void xadds_check(const struct xadds *self, redisContext *redis);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_EXIT_CODE_H
-#define CLIENT_EXIT_CODE_H
+#pragma once
 
 /* The exit codes of `sandbox` itself. They follow timeout(1), env(1) and
    docker-run(1). 128 + N stands for signal N. */
@@ -11,4 +10,3 @@
 #define EXIT_NOT_FOUND 127
 #define EXIT_CANCELLED 130
 
-#endif

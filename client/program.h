@@ -1,5 +1,4 @@
-#ifndef CLIENT_PROGRAM_H
-#define CLIENT_PROGRAM_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -24,4 +23,3 @@ struct program {
   struct pipeline *redis; /* answers commands; step_watch.h has another one for events */
 };
 
-#endif

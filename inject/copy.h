@@ -1,5 +1,4 @@
-#ifndef INJECT_COPY_H
-#define INJECT_COPY_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -23,4 +22,3 @@ int copy_tree(int from, int to, char *where, size_t where_size);
    remove it at the same time. Returns 0 or -1. */
 int copy_tree_remove(int directory, const char *name);
 
-#endif

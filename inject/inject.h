@@ -1,5 +1,4 @@
-#ifndef INJECT_INJECT_H
-#define INJECT_INJECT_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -42,4 +41,3 @@ struct inject_carrier {
 int inject_program(const char *target, const struct inject_carrier *carrier, char *text,
                    size_t size);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_TEST_H
-#define TESTS_TEST_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,4 +88,3 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
     test_overlap(PROCESSES);                                                                       \
   }
 
-#endif

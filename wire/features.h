@@ -1,5 +1,4 @@
-#ifndef WIRE_FEATURES_H
-#define WIRE_FEATURES_H
+#pragma once
 
 /* The lowest and the highest schemaVersion of the steps that the agent accepts. */
 #define PROTOCOL_VERSIONS "1-2"
@@ -8,4 +7,3 @@
    fields that it does not know, so a server checks this list first. */
 extern const char *const protocol_features[];
 
-#endif

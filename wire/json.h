@@ -1,5 +1,4 @@
-#ifndef WIRE_JSON_H
-#define WIRE_JSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -130,4 +129,3 @@ bool json_member_find(const char *json, size_t length, const char *name, struct 
 /* Returns the next element of an array that has been parsed; false at the end. */
 bool json_element_next(struct json_text *array, struct json_member *out);
 
-#endif

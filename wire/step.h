@@ -1,5 +1,4 @@
-#ifndef WIRE_STEP_H
-#define WIRE_STEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,4 +96,3 @@ void step_pack(const struct step *self, const struct step_kind *const *kinds, st
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length);
 
-#endif

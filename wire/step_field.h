@@ -1,5 +1,4 @@
-#ifndef WIRE_STEP_FIELD_H
-#define WIRE_STEP_FIELD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,4 +116,3 @@ int step_field_reject(const char *path, const char *expected, const cJSON *value
    it twice"; the path of the outermost object is "". Takes n log n time, whatever the names are. */
 int step_field_names_unique(const cJSON *object, const char *path, struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef WIRE_STEP_REPORT_H
-#define WIRE_STEP_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -129,4 +128,3 @@ char *step_result_write(const struct step_result *self, char *at);
 #define STEP_RESULT_SECONDS_SIZE (DECIMAL_LENGTH_MAX + sizeof ".123")
 void step_result_seconds(char out[STEP_RESULT_SECONDS_SIZE], int64_t duration_ms);
 
-#endif

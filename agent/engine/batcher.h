@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_BATCHER_H
-#define AGENT_ENGINE_BATCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,4 +41,3 @@ int64_t batcher_due_in_ms(const struct batcher *self, int64_t now_ms);
 /* All lines were sent. */
 void batcher_flushed(struct batcher *self, int64_t now_ms);
 
-#endif

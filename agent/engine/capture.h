@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_CAPTURE_H
-#define AGENT_ENGINE_CAPTURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,4 +122,3 @@ const char *capture_errors(struct capture *self, size_t *length);
 /* See execution_last_line. */
 size_t capture_last_line(const struct capture *self, char *out, size_t size);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_ENGINE_H
-#define AGENT_ENGINE_ENGINE_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -117,4 +116,3 @@ void engine_reap(struct engine *self);
 /* Returns whether any process of a step lives; may read /proc. */
 bool engine_find_processes(struct engine *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_ENGINE_STATE_H
-#define AGENT_ENGINE_ENGINE_STATE_H
+#pragma once
 
 #include "agent/engine/engine.h"
 #include "agent/engine/execution.h"
@@ -62,4 +61,3 @@ void shutdown_no_executions(struct engine *engine);
 /* Begins the end, or makes it faster: see engine_signal. */
 void shutdown_signal(struct engine *engine, int signal);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_EXECUTION_H
-#define AGENT_ENGINE_EXECUTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,4 +64,3 @@ struct frontend *execution_frontend(const struct execution *self);
 /* Writes a line for the log: the pid, the age, and what the execution waits for. */
 void execution_describe(const struct execution *self, char *out, size_t size);
 
-#endif

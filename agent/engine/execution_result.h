@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_EXECUTION_RESULT_H
-#define AGENT_ENGINE_EXECUTION_RESULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,4 +96,3 @@ void execution_result_mask_processes(struct process_outcome *outcome, struct mas
 void execution_result_log_refused(const struct log *log, const char *step_id,
                                   const struct error *error, const char *payload, size_t length);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_FRONTEND_H
-#define AGENT_ENGINE_FRONTEND_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -153,4 +152,3 @@ uint64_t execution_output_total(const struct execution *execution);
    `size` bytes and at a UTF-8 boundary. Returns its length. */
 size_t execution_last_line(const struct execution *execution, char *out, size_t size);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_LINES_H
-#define AGENT_ENGINE_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,4 +64,3 @@ void line_splitter_end(struct line_splitter *self);
 /* Returns the next line; false if more bytes are needed, or if none is left after the end. */
 bool line_splitter_next(struct line_splitter *self, struct line *line);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_MEMORY_GUARD_H
-#define AGENT_ENGINE_MEMORY_GUARD_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdint.h>
@@ -36,4 +35,3 @@ void memory_guard_free(struct memory_guard *self);
 /* A step begins: the guard watches the memory until no step has processes. */
 void memory_guard_watch(struct memory_guard *self);
 
-#endif

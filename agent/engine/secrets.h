@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_SECRETS_H
-#define AGENT_ENGINE_SECRETS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -54,4 +53,3 @@ void secrets_end_step(struct secrets *self, struct step_secrets *added);
 void secrets_mask_rejected(struct secrets *self, const char *payload, size_t length,
                            struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_ENGINE_SIGNALS_H
-#define AGENT_ENGINE_SIGNALS_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -20,4 +19,3 @@ struct signals *signals_new(struct engine *engine, struct event_base *base, int 
                             const struct log *log);
 void signals_free(struct signals *self);
 
-#endif

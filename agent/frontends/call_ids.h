@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_CALL_IDS_H
-#define AGENT_FRONTENDS_CALL_IDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,4 +42,3 @@ void call_ids_remove(struct call_ids *self, struct call_id *entry);
 
 void *call_ids_find(const struct call_ids *self, struct json_member id);
 
-#endif

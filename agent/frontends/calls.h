@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_CALLS_H
-#define AGENT_FRONTENDS_CALLS_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -147,4 +146,3 @@ void calls_frontend_dump(const struct frontend *frontend);
    answered. */
 void calls_frontend_go_on(struct frontend *frontend);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_LINE_READER_H
-#define AGENT_FRONTENDS_LINE_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,4 +55,3 @@ void line_reader_release(struct line_reader *self);
 /* Sets the error for a line that is too long. */
 void line_reader_error(const struct line_reader *self, struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_STDIO_CHANNEL_H
-#define AGENT_FRONTENDS_STDIO_CHANNEL_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -101,4 +100,3 @@ bool stdio_channel_has_capacity(const struct stdio_channel *self);
    that is 0. */
 void stdio_channel_close(struct stdio_channel *self, enum frontend_close how, int64_t left_ms);
 
-#endif

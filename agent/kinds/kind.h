@@ -1,5 +1,4 @@
-#ifndef AGENT_KINDS_KIND_H
-#define AGENT_KINDS_KIND_H
+#pragma once
 
 #include <assert.h>
 #include <limits.h>
@@ -146,4 +145,3 @@ int kinds_work(char *packed, size_t length);
 /* The default working directory of steps; if it does not exist, the agent's own. */
 #define KIND_DIRECTORY "/work"
 
-#endif

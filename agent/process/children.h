@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_CHILDREN_H
-#define AGENT_PROCESS_CHILDREN_H
+#pragma once
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -30,4 +29,3 @@ struct children_handler {
    were, so there may be more if that is CHILDREN_AT_ONCE; -1: no child is left. */
 int children_handle(const struct children_handler *handler, void *owner);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_EXEC_COMMAND_H
-#define AGENT_PROCESS_EXEC_COMMAND_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -60,4 +59,3 @@ void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, c
 /* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_PROCESS_H
-#define AGENT_PROCESS_PROCESS_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -127,4 +126,3 @@ int64_t process_memory(const struct process *self);
 /* Returns the pid of its child, which may be reaped already; 0 before it is made. */
 pid_t process_pid(const struct process *self);
 
-#endif

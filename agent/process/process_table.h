@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_PROCESS_TABLE_H
-#define AGENT_PROCESS_PROCESS_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,4 +62,3 @@ struct pipe_holder process_table_holder(pid_t pid);
    or if reading them could block as long as the process does; "" if it is gone. */
 void process_table_command(pid_t pid, char *out, size_t size);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_PROCESS_TREE_H
-#define AGENT_PROCESS_PROCESS_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,4 +57,3 @@ struct process_tree_census process_tree_list(const struct process_tree *self, co
 
 #define PROCESS_TREE_MAX 4096
 
-#endif

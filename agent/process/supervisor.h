@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_SUPERVISOR_H
-#define AGENT_PROCESS_SUPERVISOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -65,4 +64,3 @@ long supervisor_own_pages(void);
 _Noreturn void supervisor_main(const struct supervisor_options *options, pid_t agent,
                                struct supervisor_page *page);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_SUPERVISOR_FORK_H
-#define AGENT_PROCESS_SUPERVISOR_FORK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,4 +20,3 @@ pid_t supervisor_fork(const struct supervisor_options *options, struct superviso
    Misses a supervisor whose title was cut (base/process_title.h). */
 size_t supervisor_fork_count_orphaned(const char *job);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_SUPERVISOR_MESSAGE_H
-#define AGENT_PROCESS_SUPERVISOR_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,4 +49,3 @@ int supervisor_message_receive(int fd, struct supervisor_message *message,
                                char space[SUPERVISOR_BODY_MAX], char **body, int descriptors[3]);
 void supervisor_message_release(const struct supervisor_message *message, char *body);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_SUPERVISOR_PAGE_H
-#define AGENT_PROCESS_SUPERVISOR_PAGE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -93,4 +92,3 @@ void supervisor_report_release(struct supervisor_report *self);
 #define SUPERVISOR_UNKNOWN_USAGE                                                                   \
   { -1, -1, -1, -1, -1, -1, -1, -1, -1 }
 
-#endif

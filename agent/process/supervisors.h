@@ -1,5 +1,4 @@
-#ifndef AGENT_PROCESS_SUPERVISORS_H
-#define AGENT_PROCESS_SUPERVISORS_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -138,4 +137,3 @@ void supervisors_end(struct supervisors *self, int64_t grace_ms,
 /* Sends SIGKILL to all of them at once. */
 void supervisors_kill(struct supervisors *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_TOOLS_ANSWER_H
-#define AGENT_TOOLS_ANSWER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,4 +32,3 @@ void answer_outcome(enum answer_form form, const struct execution_result *result
 /* The JSON Schema of ANSWER_STRUCTURED. */
 extern const char answer_outcome_schema[];
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_TOOLS_ARGUMENT_H
-#define AGENT_TOOLS_ARGUMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,4 +68,3 @@ int argument_table_accept(const struct argument_table *self, const char *owner, 
                           const struct argument_limits *limits, cJSON *arguments,
                           struct error *error);
 
-#endif

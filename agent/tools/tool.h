@@ -1,5 +1,4 @@
-#ifndef AGENT_TOOLS_TOOL_H
-#define AGENT_TOOLS_TOOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,4 +85,3 @@ bool tool_call_image(const struct tool_call *self, const struct execution_result
 bool tool_call_answer(const struct tool_call *self, const struct execution_result *result,
                       struct buffer *text);
 
-#endif

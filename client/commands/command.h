@@ -1,5 +1,4 @@
-#ifndef CLIENT_COMMANDS_COMMAND_H
-#define CLIENT_COMMANDS_COMMAND_H
+#pragma once
 
 #include "client/program.h"
 
@@ -13,4 +12,3 @@ command_function run_command, follow_command, ps_command, cancel_command, read_c
     write_command, edit_command, ls_command, grep_command, tree_command, cp_command, top_command,
     jobs_command, shutdown_command, doctor_command;
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_REDIS_JOB_H
-#define CLIENT_REDIS_JOB_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -101,4 +100,3 @@ int job_cancel(struct program *program, const struct job_agent *agent, const cha
 /* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. */
 int job_shut_down(struct program *program, const char *id, struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_REDIS_JSON_FIELD_H
-#define CLIENT_REDIS_JSON_FIELD_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -11,4 +10,3 @@ const char *json_field_text(const cJSON *object, const char *name, const char *f
 double json_field_number(const cJSON *object, const char *name, double fallback);
 bool json_field_is_true(const cJSON *object, const char *name);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_REDIS_PIPELINE_H
-#define CLIENT_REDIS_PIPELINE_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -112,4 +111,3 @@ const char *reply_text(const struct reply *reply);
 void texts_add(struct texts *self, char *text);
 void texts_release(struct texts *self);
 
-#endif

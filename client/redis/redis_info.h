@@ -1,5 +1,4 @@
-#ifndef CLIENT_REDIS_REDIS_INFO_H
-#define CLIENT_REDIS_REDIS_INFO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,4 +17,3 @@ bool redis_info_version(const char *info, char *out, size_t size);
 /* In a cluster, warns that SCAN lists the jobs of a single node. */
 void redis_info_warn_of_cluster(struct program *program);
 
-#endif

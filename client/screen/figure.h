@@ -1,5 +1,4 @@
-#ifndef CLIENT_SCREEN_FIGURE_H
-#define CLIENT_SCREEN_FIGURE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,4 +28,3 @@ void figure_add_json(struct buffer *json, const char *name, double number);
 /* Adds ,"name":"text", or null for NULL. */
 void figure_add_json_text(struct buffer *json, const char *name, const char *text);
 
-#endif

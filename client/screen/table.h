@@ -1,5 +1,4 @@
-#ifndef CLIENT_SCREEN_TABLE_H
-#define CLIENT_SCREEN_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -38,4 +37,3 @@ void table_print(const struct table *self, struct terminal *terminal, size_t row
 
 void table_release(struct table *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_SCREEN_TERMINAL_H
-#define CLIENT_SCREEN_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,4 +70,3 @@ void terminal_status(struct terminal *self, const char *text);
    (COLOR_NONE). Returns "" if there are no colors. */
 const char *terminal_color(const struct terminal *self, bool to_stderr, enum terminal_color color);
 
-#endif

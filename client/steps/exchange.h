@@ -1,5 +1,4 @@
-#ifndef CLIENT_STEPS_EXCHANGE_H
-#define CLIENT_STEPS_EXCHANGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -82,4 +81,3 @@ int exchange_wait_for(struct exchange *self, int fd, short events);
 int exchange_read_input(struct exchange *self, struct buffer *input, size_t size,
                         struct error *error);
 
-#endif

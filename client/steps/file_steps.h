@@ -1,5 +1,4 @@
-#ifndef CLIENT_STEPS_FILE_STEPS_H
-#define CLIENT_STEPS_FILE_STEPS_H
+#pragma once
 
 #include "base/buffer.h"
 #include "client/steps/exchange.h"
@@ -63,4 +62,3 @@ void file_steps_show_notes(struct file_steps *self);
 void file_steps_error(struct file_steps *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-#endif

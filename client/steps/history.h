@@ -1,5 +1,4 @@
-#ifndef CLIENT_STEPS_HISTORY_H
-#define CLIENT_STEPS_HISTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,4 +44,3 @@ struct started {
 int history_find_started(struct program *program, const char *events_key, const char *id,
                          struct started *started, struct error *error);
 
-#endif

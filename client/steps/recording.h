@@ -1,5 +1,4 @@
-#ifndef CLIENT_STEPS_RECORDING_H
-#define CLIENT_STEPS_RECORDING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,4 +55,3 @@ int recording_add(struct recording *self, const struct event_view *view, const c
 int recording_finish(struct recording *self, const char *outcome, struct error *error);
 void recording_release(struct recording *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_STEPS_STEP_TEXT_H
-#define CLIENT_STEPS_STEP_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,4 +27,3 @@ void step_text_flag(struct buffer *json, const char *name, bool flag);
 void step_text_strings(struct buffer *json, const char *name, const char *const *values);
 void step_text_end(struct buffer *json);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_STEPS_STEP_WATCH_H
-#define CLIENT_STEPS_STEP_WATCH_H
+#pragma once
 
 #include "client/redis/job.h"
 #include "client/steps/event.h"
@@ -90,4 +89,3 @@ bool step_watch_look(struct step_watch *self);
 
 void step_watch_end(struct step_watch *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_STEPS_TRANSFER_H
-#define CLIENT_STEPS_TRANSFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,4 +78,3 @@ void transfer_clean_up(struct file_steps *steps, const char *const *words, const
 /* Removes two paths like that. */
 void transfer_remove(struct file_steps *steps, const char *path, const char *other);
 
-#endif

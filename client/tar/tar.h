@@ -1,5 +1,4 @@
-#ifndef CLIENT_TAR_TAR_H
-#define CLIENT_TAR_TAR_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -42,4 +41,3 @@ int tar_unpack(int directory, bool is_new, const struct tar_source *source, stru
 /* Removes an entry of a directory and everything below. Does not follow links. */
 void tar_remove(int directory, const char *name);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLIENT_TAR_TAR_FORMAT_H
-#define CLIENT_TAR_TAR_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,4 +25,3 @@ enum tar_type {
   TAR_GNU_LINK = 'K'
 };
 
-#endif

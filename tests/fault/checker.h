@@ -1,5 +1,4 @@
-#ifndef TESTS_FAULT_CHECKER_H
-#define TESTS_FAULT_CHECKER_H
+#pragma once
 
 #include "tests/fault/reader.h"
 #include "tests/fault/work.h"
@@ -12,4 +11,3 @@
  */
 void checker_check(const struct work *work, const struct reader *reader, struct tally *tally);
 
-#endif

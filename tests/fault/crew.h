@@ -1,5 +1,4 @@
-#ifndef TESTS_FAULT_CREW_H
-#define TESTS_FAULT_CREW_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -46,4 +45,3 @@ bool crew_run(struct crew *self, const struct family *family, bool over_tls, boo
 bool crew_run_one(struct crew *self, const struct family *family, bool over_tls,
                   enum relay_role role, long number);
 
-#endif

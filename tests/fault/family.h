@@ -1,5 +1,4 @@
-#ifndef TESTS_FAULT_FAMILY_H
-#define TESTS_FAULT_FAMILY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,4 +50,3 @@ void kill_supervisor(struct trial *trial);
 void stop_supervisor(struct trial *trial);
 void orphan_supervisor(struct trial *trial);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_FAULT_READER_H
-#define TESTS_FAULT_READER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -59,4 +58,3 @@ void reader_glance(struct reader *self);
 /* Writes all data of the job into this directory, for people. */
 void reader_dump(const struct reader *self, const char *directory);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_FAULT_TALLY_H
-#define TESTS_FAULT_TALLY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,4 +29,3 @@ bool tally_is_clean(const struct tally *self);
 
 void tally_add(struct tally *self, const struct tally *other);
 
-#endif

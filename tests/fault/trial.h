@@ -1,5 +1,4 @@
-#ifndef TESTS_FAULT_TRIAL_H
-#define TESTS_FAULT_TRIAL_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -93,4 +92,3 @@ long long trial_command(struct trial *self, const char *format, ...)
 /* Adds a finding unless the agents' logs so far have `text` from `least` to `most` times. */
 void trial_expect_log(struct trial *self, const char *text, int least, int most);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_FAULT_WORK_H
-#define TESTS_FAULT_WORK_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -79,4 +78,3 @@ void work_count_runs(const struct work *self, long runs[WORK_STEPS_MAX]);
 /* Waits until the stream has this many entries. A timeout fails the test. */
 void work_wait_events(const struct work *self, long long entries);
 
-#endif

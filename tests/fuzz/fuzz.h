@@ -1,5 +1,4 @@
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,4 +15,3 @@ static inline void demand(bool promise) {
     abort();
 }
 
-#endif

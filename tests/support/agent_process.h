@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_AGENT_PROCESS_H
-#define TESTS_SUPPORT_AGENT_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,4 +74,3 @@ const char *agent_process_short_idle(void);
    sanitizers or coverage, or a script) limits of memory and time mean little. */
 bool agent_process_is_shipped(void);
 
-#endif

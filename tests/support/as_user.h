@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_AS_USER_H
-#define TESTS_SUPPORT_AS_USER_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -13,4 +12,3 @@
 int as_user(uid_t user, gid_t group, int (*work)(void *context, struct error *error), void *context,
             struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_CERTIFICATES_H
-#define TESTS_SUPPORT_CERTIFICATES_H
+#pragma once
 
 /*
  * Certificates of one test, made by openssl(1) in a directory that is removed with them. An
@@ -39,4 +38,3 @@ void certificates_add(struct certificates *self, const struct certificate *certi
 /* Valid until eight more paths were requested. */
 const char *certificates_path(const struct certificates *self, const char *file);
 
-#endif

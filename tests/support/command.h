@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_COMMAND_H
-#define TESTS_SUPPORT_COMMAND_H
+#pragma once
 
 #include "tests/test.h"
 
@@ -24,4 +23,3 @@ int command_end_group(void **state);
 /* The path of a file in the group's directory; valid until eight more were requested. */
 const char *command_path(const char *name);
 
-#endif

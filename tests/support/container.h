@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_CONTAINER_H
-#define TESTS_SUPPORT_CONTAINER_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -29,4 +28,3 @@ bool container_restrict(void);
 /* The only child of process 1, as a pid of the test; 0: none. */
 pid_t container_child(pid_t first);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_DELIVERY_OWNER_H
-#define TESTS_SUPPORT_DELIVERY_OWNER_H
+#pragma once
 
 #include "agent/frontends/redis/delivery/delivery.h"
 #include "agent/frontends/redis/delivery/outbox.h"
@@ -96,4 +95,3 @@ void delivery_owner_drain(struct delivery_owner *self);
    lines. The commands of a transaction are between "MULTI" and "EXEC". */
 void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_DIRECTORY_H
-#define TESTS_SUPPORT_DIRECTORY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,4 +19,3 @@ const char *directory_path(const struct directory *self, const char *name);
 void directory_touch(const struct directory *self, const char *name);
 bool directory_has(const struct directory *self, const char *name);
 
-#endif

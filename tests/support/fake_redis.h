@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_FAKE_REDIS_H
-#define TESTS_SUPPORT_FAKE_REDIS_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -43,4 +42,3 @@ void fake_redis_send(struct fake_redis *self, const char *bytes);
 
 void fake_redis_close_connection(struct fake_redis *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_GATE_H
-#define TESTS_SUPPORT_GATE_H
+#pragma once
 
 /* A gate is a FIFO at which a script waits until the test opens it. A script that polled for a file
    would start a process each time, and use all of a small machine. */
@@ -13,4 +12,3 @@
 void gate_open(const char *path);
 void gate_close_all(void);
 
-#endif

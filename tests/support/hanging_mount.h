@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_HANGING_MOUNT_H
-#define TESTS_SUPPORT_HANGING_MOUNT_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -20,4 +19,3 @@ void hanging_mount_init(struct hanging_mount *self, const char *path);
 /* Unmounts it; processes that wait get an error. Does nothing if all of it is zero. */
 void hanging_mount_release(struct hanging_mount *self);
 
-#endif

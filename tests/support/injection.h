@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_INJECTION_H
-#define TESTS_SUPPORT_INJECTION_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -79,4 +78,3 @@ void injection_expect_copy(struct injection *self, const char *name);
 /* The number of files and directories below a directory, also hidden ones. */
 int injection_count(struct injection *self, const char *name);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_JOB_H
-#define TESTS_SUPPORT_JOB_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <hiredis/hiredis.h>
@@ -214,4 +213,3 @@ const cJSON *job_push_until(struct job *job, const cJSON *step, const char *line
 /* The same of one that says "up" and then runs until it is ended, as this `sleep …`. */
 const cJSON *job_push_endless(struct job *job, const char *sleep);
 
-#endif

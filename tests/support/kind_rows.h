@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_KIND_ROWS_H
-#define TESTS_SUPPORT_KIND_ROWS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,4 +32,3 @@ void kind_rows_deep_file(struct job *job);
 /* A step with these fields; $D as above. */
 cJSON *kind_rows_step(struct job *job, const char *fields);
 
-#endif

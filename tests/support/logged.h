@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_LOGGED_H
-#define TESTS_SUPPORT_LOGGED_H
+#pragma once
 
 #include "base/log.h"
 
@@ -10,4 +9,3 @@ int logged_count(const struct log *log, const char *text);
 /* Counts the occurrences of the part in the text. */
 int logged_count_in(const char *text, const char *part);
 
-#endif

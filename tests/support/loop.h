@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_LOOP_H
-#define TESTS_SUPPORT_LOOP_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -85,4 +84,3 @@ void loop_open_gate(struct loop *self, const char *name);
    it. */
 void loop_await_once(struct loop *self, int *counter);
 
-#endif

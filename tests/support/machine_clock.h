@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_MACHINE_CLOCK_H
-#define TESTS_SUPPORT_MACHINE_CLOCK_H
+#pragma once
 
 /*
  * A clock for promises in milliseconds, which a busy machine cannot keep in real time. It advances
@@ -18,4 +17,3 @@
  */
 double machine_clock_ms(void);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_MARKS_H
-#define TESTS_SUPPORT_MARKS_H
+#pragma once
 
 #include "tests/support/job.h"
 
@@ -20,4 +19,3 @@ const char *marks_read(struct job *job);
 
 void marks_open_gate(struct job *job, const char *name);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_MCP_CLIENT_H
-#define TESTS_SUPPORT_MCP_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,4 +93,3 @@ bool mcp_client_has_file(const struct mcp_client *self, const char *name);
 /* For a test that writes to the descriptor itself. */
 void mcp_client_end_transcript(struct mcp_client *self);
 
-#endif

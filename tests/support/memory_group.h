@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_MEMORY_GROUP_H
-#define TESTS_SUPPORT_MEMORY_GROUP_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -18,4 +17,3 @@ void memory_group_release(struct memory_group *self);
 /* For agent_setup: moves this process into the group. */
 void memory_group_enter(const void *group);
 
-#endif

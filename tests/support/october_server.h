@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_OCTOBER_SERVER_H
-#define TESTS_SUPPORT_OCTOBER_SERVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,4 +136,3 @@ long long october_units(const char *text, size_t length);
 /* A body with fewer units is complete; one with as many may be cut. */
 enum { OCTOBER_BODY_UNITS = 1000000 };
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_OCTOBER_STEP_H
-#define TESTS_SUPPORT_OCTOBER_STEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,4 +50,3 @@ enum { OCTOBER_SCHEMA_VERSION = 2, OCTOBER_TIMEOUT_SECONDS = 600 };
 /* The JSON of a step that has an id; to be freed. */
 char *october_step_json(const struct october_step *step);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_OLD_AGENT_H
-#define TESTS_SUPPORT_OLD_AGENT_H
+#pragma once
 
 #include "tests/support/job.h"
 
@@ -26,4 +25,3 @@ void old_agent_expect_end(struct old_agent *self);
 /* The answer of its readFile. */
 #define OLD_AGENT_FILE "one\ntwo\n"
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_PROC_H
-#define TESTS_SUPPORT_PROC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,4 +48,3 @@ bool proc_wait_reaped(pid_t pid, int bound_ms);
 void proc_kill_tree(pid_t pid);
 void proc_kill_children(pid_t pid);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_PROXY_H
-#define TESTS_SUPPORT_PROXY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -67,4 +66,3 @@ int proxy_server_side_port(const struct proxy *self, enum relay_role role);
 long proxy_connections(const struct proxy *self, enum relay_role role);
 long proxy_cuts(const struct proxy *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_QUOTED_H
-#define TESTS_SUPPORT_QUOTED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,4 +17,3 @@ const char *nth_word(const char *words, size_t n);
 void quoted_in_place(char *text);
 void quoted_bytes(char *bytes, size_t length);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_RECORDER_H
-#define TESTS_SUPPORT_RECORDER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,4 +30,3 @@ void recorder_reset(struct recorder *self);
    unless it is this text. */
 void recorder_expect(struct loop *loop, const struct recorder *self, const char *text);
 
-#endif

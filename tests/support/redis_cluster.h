@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_REDIS_CLUSTER_H
-#define TESTS_SUPPORT_REDIS_CLUSTER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,4 +38,3 @@ void redis_cluster_begin_move(struct redis_cluster *self, const char *key, int t
 bool redis_cluster_move_key(struct redis_cluster *self, const char *key);
 void redis_cluster_end_move(struct redis_cluster *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_REDIS_FRONTEND_OWNER_H
-#define TESTS_SUPPORT_REDIS_FRONTEND_OWNER_H
+#pragma once
 
 #include "agent/engine/engine.h"
 #include "agent/frontends/redis/frontend.h"
@@ -72,4 +71,3 @@ const char *frontend_owner_story(const struct redis_frontend_owner *self);
 /* Runs the loop until the agent exits; returns its exit code. */
 int frontend_owner_exit_code(struct redis_frontend_owner *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_REDIS_SERVER_H
-#define TESTS_SUPPORT_REDIS_SERVER_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stddef.h>
@@ -79,4 +78,3 @@ void redis_server_free_rules(char **rules, size_t count);
 /* Makes a user of this name with that line, except the rule `without` (NULL: with all). */
 void redis_server_make_user(redisContext *redis, const char *name, const char *without);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_REDIS_STORE_H
-#define TESTS_SUPPORT_REDIS_STORE_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -92,4 +91,3 @@ void redis_store_forget_executed(struct redis_store *self);
 /* Returns the number of connections with this role. */
 int redis_store_connections(const struct redis_store *self, const char *role);
 
-#endif

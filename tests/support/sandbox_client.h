@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_SANDBOX_CLIENT_H
-#define TESTS_SUPPORT_SANDBOX_CLIENT_H
+#pragma once
 
 #include <sys/types.h>
 #include <termios.h>
@@ -60,4 +59,3 @@ void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code);
 /* Closes the terminal, as if its window were closed. */
 void sandbox_terminal_free(struct sandbox_terminal *self);
 
-#endif

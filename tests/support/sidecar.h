@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_SIDECAR_H
-#define TESTS_SUPPORT_SIDECAR_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -83,4 +82,3 @@ void sidecar_wait_gone(struct sidecar *self, const char *name);
 /* Waits until the agent knows this number of requests, by the state that it logs. */
 void sidecar_wait_known(struct sidecar *self, int requests);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_STDIO_HOST_H
-#define TESTS_SUPPORT_STDIO_HOST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,4 +81,3 @@ struct stdio_trial {
 int stdio_trial_set_up(void **state);
 int stdio_trial_tear_down(void **state);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_STEP_OWNER_H
-#define TESTS_SUPPORT_STEP_OWNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,4 +75,3 @@ void step_owner_expect(struct step_owner *self, const char *events);
 void step_owner_ends(struct step_owner *self, int exit_code, const char *error_message,
                      const char *output_content);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_STORE_AGENT_H
-#define TESTS_SUPPORT_STORE_AGENT_H
+#pragma once
 
 #include "tests/support/agent_process.h"
 #include "tests/support/redis_store.h"
@@ -39,4 +38,3 @@ void store_agent_pass_ms(struct store_agent *self, int milliseconds);
 void store_agent_answer(struct store_agent *self, const char *command, const char *bytes,
                         const char *endless);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_TREE_H
-#define TESTS_SUPPORT_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -40,4 +39,3 @@ bool tree_has(const struct tree *self, const char *name);
 /* The number of entries of one directory, including hidden ones. */
 int tree_count(const struct tree *self, const char *name);
 
-#endif

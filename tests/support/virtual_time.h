@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_VIRTUAL_TIME_H
-#define TESTS_SUPPORT_VIRTUAL_TIME_H
+#pragma once
 
 #include <sched.h>
 #include <stdbool.h>
@@ -82,4 +81,3 @@ static inline void virtual_time_pass(struct loop *loop, int64_t milliseconds) {
   }
 }
 
-#endif

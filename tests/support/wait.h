@@ -1,5 +1,4 @@
-#ifndef TESTS_SUPPORT_WAIT_H
-#define TESTS_SUPPORT_WAIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,4 +21,3 @@ double wait_timer_ms(void);
  */
 bool wait_until(bool (*condition)(void *context), void *context, int64_t bound_ms);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_ATOMIC_FILE_H
-#define AGENT_FILES_ACCESS_ATOMIC_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,4 +63,3 @@ struct atomic_file_chunk {
    the new name or to no regular file, or may not be written. */
 int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error);
 
-#endif

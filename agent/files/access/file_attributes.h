@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_FILE_ATTRIBUTES_H
-#define AGENT_FILES_ACCESS_FILE_ATTRIBUTES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,4 +16,3 @@ bool file_attributes_keep_owner(int to, int from);
    belong to the old content. Returns 0, or -1 with errno; `to` must not be used then. */
 int file_attributes_copy(int to, int from);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_FILE_TARGET_H
-#define AGENT_FILES_ACCESS_FILE_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -24,4 +23,3 @@ int file_target_find(struct file_target *self, int at, const char *path, bool cr
                      struct error *error);
 void file_target_release(struct file_target *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_FILE_VERSION_H
-#define AGENT_FILES_ACCESS_FILE_VERSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -40,4 +39,3 @@ int file_version_add_appended(const struct file_version *self, const struct buff
 /* Closes the file, which ends the lock. Keeps errno. */
 void file_version_release(struct file_version *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_LINE_RANGE_H
-#define AGENT_FILES_ACCESS_LINE_RANGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,4 +72,3 @@ int line_page_add(const struct line_choice *choice, struct buffer *to, struct er
 /* How many bytes of the text the choice must keep for a page. */
 #define LINE_PAGE_KEPT (LINE_PAGE_MAX + 4)
 
-#endif

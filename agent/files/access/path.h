@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_PATH_H
-#define AGENT_FILES_ACCESS_PATH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -28,4 +27,3 @@ char *path_lexical(const char *directory, const char *path);
    the path is not below the directory. Both are lexical paths. */
 const char *path_below(const char *path, const char *directory);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_REGULAR_FILE_H
-#define AGENT_FILES_ACCESS_REGULAR_FILE_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -48,4 +47,3 @@ int regular_file_open(int at, const char *path, struct error *error);
    Reserves space for all of them, but touches only what is read. Returns 0, or -1 with errno. */
 int regular_file_fill(int fd, off_t offset, size_t max, struct buffer *bytes);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_ACCESS_TEXT_EDIT_H
-#define AGENT_FILES_ACCESS_TEXT_EDIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,4 +23,3 @@ struct text_edit {
 int text_edit_apply(const struct text_edit *edits, size_t count, struct buffer *text,
                     struct buffer *report, struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_GLOB_GLOB_H
-#define AGENT_FILES_GLOB_GLOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,4 +80,3 @@ size_t glob_text_unit(const char *text);
 int glob_text_check(const char *text, struct error *error);
 int glob_text_expand(const char *text, struct buffer *texts, struct error *error);
 
-#endif

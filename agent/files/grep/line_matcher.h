@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_GREP_LINE_MATCHER_H
-#define AGENT_FILES_GREP_LINE_MATCHER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,4 +62,3 @@ void line_matcher_free(struct line_matcher *self);
 /* Sets `*line` to the line that starts at `start`, which is less than `length`. */
 void matched_line_from(struct matched_line *line, const char *text, size_t length, size_t start);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_GREP_MEMSCAN_H
-#define AGENT_FILES_GREP_MEMSCAN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,4 +34,3 @@ void literals_prepare(struct literals *self);
    at least one literal. */
 size_t memscan_find(const char *text, size_t length, size_t from, const struct literals *literals);
 
-#endif

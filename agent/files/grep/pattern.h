@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_GREP_PATTERN_H
-#define AGENT_FILES_GREP_PATTERN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,4 +33,3 @@ size_t pattern_source_offset(const struct pattern *self, size_t offset);
 
 void pattern_release(struct pattern *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_GREP_SEARCH_H
-#define AGENT_FILES_GREP_SEARCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,4 +74,3 @@ struct search_result {
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error);
 
-#endif

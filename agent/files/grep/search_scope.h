@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_GREP_SEARCH_SCOPE_H
-#define AGENT_FILES_GREP_SEARCH_SCOPE_H
+#pragma once
 
 #include "agent/files/grep/search.h"
 #include "agent/files/tree/walk.h"
@@ -38,4 +37,3 @@ size_t search_scope_unused_ignores(const struct search_scope *self, struct error
 /* Accepts NULL. */
 void search_scope_free(struct search_scope *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_IGNORE_IGNORE_H
-#define AGENT_FILES_IGNORE_IGNORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,4 +33,3 @@ size_t ignore_unused(const struct ignore *self, struct error *first);
 /* Accepts NULL. */
 void ignore_free(struct ignore *self);
 
-#endif

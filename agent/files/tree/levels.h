@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_TREE_LEVELS_H
-#define AGENT_FILES_TREE_LEVELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,4 +53,3 @@ void levels_sort(struct levels *self);
 
 void levels_release(struct levels *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_TREE_LISTING_H
-#define AGENT_FILES_TREE_LISTING_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,4 +34,3 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
                   enum listing_form form, struct buffer *content, struct levels_found *found,
                   struct error *error);
 
-#endif

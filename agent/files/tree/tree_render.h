@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_TREE_TREE_RENDER_H
-#define AGENT_FILES_TREE_TREE_RENDER_H
+#pragma once
 
 #include "agent/files/tree/levels.h"
 #include "base/buffer.h"
@@ -18,4 +17,3 @@ int tree_render_write(const char *path, unsigned max_depth, const char *const *e
                       const char *repository, struct buffer *content, struct levels_found *found,
                       struct error *error);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FILES_TREE_WALK_H
-#define AGENT_FILES_TREE_WALK_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -71,4 +70,3 @@ size_t walk_unread(const struct walk *self, const char **first);
 /* Accepts NULL. */
 void walk_free(struct walk *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_MCP_FRONTEND_H
-#define AGENT_FRONTENDS_MCP_FRONTEND_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -39,4 +38,3 @@ struct mcp_frontend_options {
 struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log,
                                   const struct mcp_frontend_options *options);
 
-#endif

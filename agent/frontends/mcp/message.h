@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_MCP_MESSAGE_H
-#define AGENT_FRONTENDS_MCP_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,4 +64,3 @@ bool mcp_line_next(struct mcp_line *self, struct mcp_message *out);
    outline owns it. */
 struct json_member mcp_outline_id(const char *outline, size_t length);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_MCP_SESSION_H
-#define AGENT_FRONTENDS_MCP_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,4 +93,3 @@ void mcp_add_result(const struct mcp_session *self, struct buffer *out, struct j
 void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_version version,
                       int64_t elapsed_ms, const char *message, size_t length);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_ONCE_FRONTEND_H
-#define AGENT_FRONTENDS_ONCE_FRONTEND_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -28,4 +27,3 @@
 /* The frontend reads standard input only after the engine has called its want(). */
 struct frontend *once_frontend_new(struct event_base *base, const struct log *log);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_FRONTEND_H
-#define AGENT_FRONTENDS_REDIS_FRONTEND_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -41,4 +40,3 @@ struct redis_frontend_options {
 struct frontend *redis_frontend_new(struct event_base *base, const struct log *log,
                                     const struct redis_frontend_options *options);
 
-#endif

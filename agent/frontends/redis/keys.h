@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_KEYS_H
-#define AGENT_FRONTENDS_REDIS_KEYS_H
+#pragma once
 
 /*
  * The Redis keys of one job. The job id is used verbatim: `{pipe-42}` is a hash tag that puts them
@@ -27,4 +26,3 @@ struct client_name {
 };
 struct client_name keys_client_name(const struct keys *self, const char *role);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_RATE_LIMIT_H
-#define AGENT_FRONTENDS_REDIS_RATE_LIMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,4 +42,3 @@ void rate_limit_refill(struct rate_limit *self, int64_t now_ms);
 /* Returns the milliseconds until events are allowed again, or 0 if they are allowed now. */
 int64_t rate_limit_wait_ms(const struct rate_limit *self);
 
-#endif

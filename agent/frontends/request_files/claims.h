@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REQUEST_FILES_CLAIMS_H
-#define AGENT_FRONTENDS_REQUEST_FILES_CLAIMS_H
+#pragma once
 
 #include "agent/frontends/request_files/ipc_directory.h"
 
@@ -42,4 +41,3 @@ int claims_remove(const struct ipc_directory *ipc, const char *id, int *lock);
 /* Returns the id if this is the name of a claim, else NULL. */
 const char *claims_id_of(const char *name);
 
-#endif

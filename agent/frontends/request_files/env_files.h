@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REQUEST_FILES_ENV_FILES_H
-#define AGENT_FRONTENDS_REQUEST_FILES_ENV_FILES_H
+#pragma once
 
 #include "base/log.h"
 
@@ -22,4 +21,3 @@ void env_files_free(struct env_files *self);
    readable. */
 char **env_files_read(struct env_files *self);
 
-#endif

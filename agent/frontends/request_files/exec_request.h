@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REQUEST_FILES_EXEC_REQUEST_H
-#define AGENT_FRONTENDS_REQUEST_FILES_EXEC_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,4 +87,3 @@ bool exec_request_id_is_valid(const char *id);
 void exec_request_add_result(const char *id, const struct execution_result *end,
                              const char *message, size_t stream_max, struct buffer *out);
 
-#endif

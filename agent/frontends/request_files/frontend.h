@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REQUEST_FILES_FRONTEND_H
-#define AGENT_FRONTENDS_REQUEST_FILES_FRONTEND_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -33,4 +32,3 @@ struct request_files_options {
 struct frontend *request_files_frontend_new(struct event_base *base, const struct log *log,
                                             const struct request_files_options *options);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REQUEST_FILES_INBOX_H
-#define AGENT_FRONTENDS_REQUEST_FILES_INBOX_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -126,4 +125,3 @@ void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const ch
 /* Forgets a request without a result; a new one of the same name may begin. */
 void inbox_drop(struct inbox *self, struct exec *exec);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REQUEST_FILES_IPC_DIRECTORY_H
-#define AGENT_FRONTENDS_REQUEST_FILES_IPC_DIRECTORY_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -89,4 +88,3 @@ int ipc_directory_make_file(int directory, const char *name, const char *bytes, 
 /* Calls unlinkat(2) and keeps errno. */
 void ipc_directory_remove(int directory, const char *name, int flags);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_STDIO_FRONTEND_H
-#define AGENT_FRONTENDS_STDIO_FRONTEND_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -58,4 +57,3 @@ struct stdio_frontend_options {
 struct frontend *stdio_frontend_new(struct event_base *base, const struct log *log,
                                     const struct stdio_frontend_options *options);
 
-#endif

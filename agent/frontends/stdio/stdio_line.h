@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_STDIO_STDIO_LINE_H
-#define AGENT_FRONTENDS_STDIO_STDIO_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -112,4 +111,3 @@ void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const
 void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, unsigned percent,
                            const char *message, size_t length);
 
-#endif

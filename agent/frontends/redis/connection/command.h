@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_COMMAND_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,4 +45,3 @@ char *command_write(char *out, const struct command_word *words, size_t count);
    ones are empty. Returns false if *at is the end. */
 bool command_read(const char **at, const char *end, struct command_word *words, size_t max);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_CONNECTION_ERROR_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_CONNECTION_ERROR_H
+#pragma once
 
 /*
  * The reason why there is no connection: a text for people, and a code for programs. The code is an
@@ -38,4 +37,3 @@ struct connection_error {
   int code;
 };
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_DIALER_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_DIALER_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -23,4 +22,3 @@ struct dialer *dialer_start(struct event_base *base, const struct redis_address 
 /* Frees the dialer without calling `done`. */
 void dialer_cancel(struct dialer *self);
 
-#endif

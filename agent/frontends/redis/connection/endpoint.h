@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_ENDPOINT_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_ENDPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,4 +56,3 @@ bool endpoint_has_untried(const struct endpoint *self);
 /* The server works: the next dial goes to the same address, or asks the same sentinel. */
 void endpoint_mark_healthy(struct endpoint *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_ERROR_REPLY_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_ERROR_REPLY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,4 +35,3 @@ struct error_reply_text error_reply_explain(const char *text, const struct redis
 struct error_reply_text error_reply_explain_command(const char *text, const char *command,
                                                     const struct redis_url *url);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_REDIS_CONNECTION_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_REDIS_CONNECTION_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -150,4 +149,3 @@ struct error_reply_text redis_connection_explain(const struct redis_connection *
 /* A reply was useful: ends an outage and resets the pauses. */
 void redis_connection_mark_healthy(struct redis_connection *self);
 
-#endif

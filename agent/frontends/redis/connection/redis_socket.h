@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_REDIS_SOCKET_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_REDIS_SOCKET_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -67,4 +66,3 @@ void redis_socket_set_reply_timeout(struct redis_socket *self, int milliseconds_
 /* Returns the reason for a timeout, as static text. The socket may be closed. */
 struct connection_error redis_socket_timeout(const struct redis_socket *self);
 
-#endif

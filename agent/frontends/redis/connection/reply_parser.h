@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_REPLY_PARSER_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_REPLY_PARSER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,4 +75,3 @@ void reply_parser_release(struct reply_parser *self);
    is valid until the next call, or NULL after the last byte and after a protocol error. */
 const struct reply *reply_parser_next(struct reply_parser *self, const char **at, const char *end);
 
-#endif

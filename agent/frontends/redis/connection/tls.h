@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_TLS_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_TLS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -40,4 +39,3 @@ struct transport *tls_transport_new(struct tls *self, int fd, const char *host);
 /* The library's name and version, such as "mbedTLS 3.6.6". */
 const char *tls_library(void);
 
-#endif

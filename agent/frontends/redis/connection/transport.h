@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_TRANSPORT_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,4 +56,3 @@ typedef void transport_done(void *owner, struct transport *transport, struct con
 /* Takes ownership of the descriptor. */
 struct transport *plain_transport_new(int fd);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_CONNECTION_URL_H
-#define AGENT_FRONTENDS_REDIS_CONNECTION_URL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,4 +70,3 @@ void redis_url_name(const struct redis_url *self, char *out, size_t size);
    which it may overwrite more. */
 void redis_url_redact(char *text);
 
-#endif

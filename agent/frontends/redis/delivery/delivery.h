@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_DELIVERY_DELIVERY_H
-#define AGENT_FRONTENDS_REDIS_DELIVERY_DELIVERY_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -114,4 +113,3 @@ bool delivery_is_unreachable(const struct delivery *self);
 /* How many times the connection was ready again after a loss. */
 uint64_t delivery_reconnections(const struct delivery *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_DELIVERY_OUTBOX_H
-#define AGENT_FRONTENDS_REDIS_DELIVERY_OUTBOX_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -144,4 +143,3 @@ bool outbox_has_capacity_again(const struct outbox *self);
    for it. */
 bool outbox_is_empty(const struct outbox *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_DELIVERY_OWNERSHIP_H
-#define AGENT_FRONTENDS_REDIS_DELIVERY_OWNERSHIP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,4 +50,3 @@ enum ownership_state ownership_compare(const struct ownership *self, const char 
 size_t ownership_text(const struct ownership *self, uint64_t sequence,
                       char out[OWNERSHIP_TEXT_SIZE]);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_DELIVERY_RETENTION_H
-#define AGENT_FRONTENDS_REDIS_DELIVERY_RETENTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,4 +72,3 @@ bool retention_is_trimmed(const struct retention *self);
    stream may be longer; otherwise 0. */
 uint64_t retention_trim_late(struct retention *self);
 
-#endif

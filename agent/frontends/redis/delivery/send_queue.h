@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_DELIVERY_SEND_QUEUE_H
-#define AGENT_FRONTENDS_REDIS_DELIVERY_SEND_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,4 +66,3 @@ void send_queue_remove_batch(struct send_queue *self);
    whole commands only. Returns false if there are fewer chunks. */
 bool send_queue_piece(const struct send_queue *self, size_t number, struct iovec *piece);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_HEARTBEAT_CONTROL_MESSAGES_H
-#define AGENT_FRONTENDS_REDIS_HEARTBEAT_CONTROL_MESSAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,4 +74,3 @@ bool control_messages_is_full(const struct control_messages *self);
 bool control_messages_may_read(const struct control_messages *self);
 bool control_messages_may_remove(const struct control_messages *self);
 
-#endif

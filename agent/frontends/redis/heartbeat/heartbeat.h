@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_HEARTBEAT_HEARTBEAT_H
-#define AGENT_FRONTENDS_REDIS_HEARTBEAT_HEARTBEAT_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -70,4 +69,3 @@ void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight);
 
 void heartbeat_stop(struct heartbeat *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_HEARTBEAT_RUN_ALIVE_H
-#define AGENT_FRONTENDS_REDIS_HEARTBEAT_RUN_ALIVE_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -34,4 +33,3 @@ struct run_alive *run_alive_ask(struct event_base *base, const struct log *log,
 /* Frees the query; `done` is not called. */
 void run_alive_cancel(struct run_alive *self);
 
-#endif

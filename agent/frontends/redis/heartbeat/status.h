@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_HEARTBEAT_STATUS_H
-#define AGENT_FRONTENDS_REDIS_HEARTBEAT_STATUS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,4 +31,3 @@ void status_count(struct status *self, const struct step_result *result);
 void status_write(struct status *self, const struct cgroup *(*container)(void), size_t held_bytes,
                   uint64_t reconnects, struct buffer *out);
 
-#endif

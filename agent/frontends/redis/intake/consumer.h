@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_INTAKE_CONSUMER_H
-#define AGENT_FRONTENDS_REDIS_INTAKE_CONSUMER_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -63,4 +62,3 @@ void consumer_search(struct consumer *self, size_t skip, size_t count);
 /* Closes the connection. */
 void consumer_stop(struct consumer *self);
 
-#endif

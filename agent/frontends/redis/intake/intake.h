@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_INTAKE_INTAKE_H
-#define AGENT_FRONTENDS_REDIS_INTAKE_INTAKE_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -199,4 +198,3 @@ void intake_stop(struct intake *self);
 /* Logs its state. */
 void intake_dump(const struct intake *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_INTAKE_INTAKE_ANSWERS_H
-#define AGENT_FRONTENDS_REDIS_INTAKE_INTAKE_ANSWERS_H
+#pragma once
 
 #include "agent/frontends/redis/intake/intake.h"
 
@@ -74,4 +73,3 @@ bool intake_has_new_cancels(const struct intake *self, uint64_t seen);
 /* Applies cancels to the steps in memory, and removes the messages that are done. */
 void intake_apply_messages(struct intake *self);
 
-#endif

@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_INTAKE_QUEUED_STEP_H
-#define AGENT_FRONTENDS_REDIS_INTAKE_QUEUED_STEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,4 +40,3 @@ bool queued_step_matches(const struct queued_step *self, const struct payload *p
 /* Returns true if the step is valid and will be executed: it is not a cancel or a shutdown. */
 bool queued_step_is_work(const struct queued_step *self);
 
-#endif

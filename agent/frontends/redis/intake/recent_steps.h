@@ -1,5 +1,4 @@
-#ifndef AGENT_FRONTENDS_REDIS_INTAKE_RECENT_STEPS_H
-#define AGENT_FRONTENDS_REDIS_INTAKE_RECENT_STEPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,4 +52,3 @@ bool recent_steps_is_pending(const struct recent_steps *self, const char *step_i
 enum recent_steps_class recent_steps_classify(struct recent_steps *self, const char *step_id);
 void recent_steps_end_redelivery(struct recent_steps *self);
 
-#endif
