@@ -134,8 +134,10 @@ static bool parse_number(const char *text, size_t length, long long *number) {
       return false;
     value = value * 10 + (uint64_t)(text[i] - '0');
   }
+  if (value > LLONG_MAX)
+    return false;
   *number = is_negative ? -(long long)value : (long long)value;
-  return value <= LLONG_MAX;
+  return true;
 }
 
 /* Parses a line without its line feed. */
