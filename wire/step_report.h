@@ -39,8 +39,8 @@ void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms);
 size_t step_event_length(const struct step_event *self);
 char *step_event_write(const struct step_event *self, char *at);
 
-/* Returns the seq of an event in JSON, and its schemaVersion, which is 1 if it cannot be read.
-   Returns -1 if the JSON is no event of this step (`step_id` is not escaped). */
+/* Returns the `seq` of an event in JSON, or -1 if the JSON is not an event of this step. `step_id`
+   is the plain id, not its JSON form. Sets `*schema_version`, to 1 if it cannot be read. */
 int64_t step_event_read_seq(const char *json, size_t length, const char *step_id,
                             int *schema_version);
 

@@ -193,7 +193,7 @@ static int send_directory(struct copy *self, const char *to) {
   if (code != 0)
     return code;
   if (type == TRANSFER_FILE)
-    return fail(self, 1, "cannot replace", self->to, "it is not a directory");
+    return fail(self, 1, "cannot copy a directory to", self->to, "it is not a directory");
   (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
   char *archive = transfer_beside(self->to, name);
   char *directory = transfer_beside(self->to, self->hidden);
@@ -424,7 +424,7 @@ static int receive_directory(struct copy *self, const char *to) {
   char name[48];
   choose_local(self, to, &type);
   if (type == TRANSFER_FILE || type == TRANSFER_STREAM)
-    return fail(self, EXIT_CLIENT, "cannot replace", self->to, "it is not a directory");
+    return fail(self, EXIT_CLIENT, "cannot copy a directory to", self->to, "it is not a directory");
   int code = check_tar(self);
   if (code != 0)
     return code;

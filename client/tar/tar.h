@@ -32,10 +32,11 @@ struct tar_source {
   void *owner;
 };
 
-/* Unpacks below an open directory and never elsewhere. An absolute name, a name with "..", and a
-   name that leads through a link are errors. Links that lead out, and special files are left out. A
-   file gets its name when it is complete. Owners and set-id bits are ignored. Existing directories
-   keep their modes; the open one only does if it is not new. Returns as tar_pack does. */
+/* Unpacks below an open directory and never elsewhere. It is an error if a name is absolute,
+   contains "..", is too long or too deep, or leads through a link or a file. Links that lead out
+   of the directory and special files are left out. A file gets its name when it is complete. Owners
+   and set-id bits are ignored. Existing directories keep their modes; the open one does only if it
+   is not new. Returns the same values as tar_pack. */
 int tar_unpack(int directory, bool is_new, const struct tar_source *source, struct error *error);
 
 /* Removes an entry of a directory and everything below. Does not follow links. */

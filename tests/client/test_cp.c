@@ -66,7 +66,7 @@ JOB_TEST(a_fifo_is_written_to_and_not_replaced) {
          "done; kill -INT $p; wait $p; echo $?; test -p p",
          0, "130\n", NULL);
   expect(job, "mkdir $B/d; $S cp :$B/d p; echo $?; test -p p", 0, "125\n",
-         "sandbox: cannot replace p: it is not a directory\n");
+         "sandbox: cannot copy a directory to p: it is not a directory\n");
   expect(job, "ls -A", 0, "got\none\np\n", "");
 }
 

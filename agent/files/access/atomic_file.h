@@ -37,8 +37,8 @@ struct atomic_file_edit {
 };
 int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, struct error *error);
 
-/* Renames a file, which is open for reading and writing as `fd` and has the name `name` in the
-   directory, to `path`. A file of that name is replaced or written in place as by
+/* Moves the file `name` of `directory` to `path`. `fd` is the same file, open for reading and
+   writing. A file at `path` is replaced or written in place as by
    atomic_file_write, except for the byte order mark; if it is the same file, nothing happens. To
    another file system, or in place, the file is copied and then removed. After an error it keeps
    its old name. */

@@ -17,7 +17,7 @@ struct line_range {
 /* Whether the range is the whole file. */
 bool line_range_is_all(const struct line_range *self);
 
-/* Checks that the content is text, that is UTF-8. Returns 0, or -1 with the error. */
+/* Returns 0 if the content is valid UTF-8, or -1 with the error. */
 int line_range_check(const char *content, size_t length, struct error *error);
 
 /* Returns the number of "\n" in a text. */

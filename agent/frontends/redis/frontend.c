@@ -303,7 +303,7 @@ static void advance(struct redis_frontend *self) {
   unsigned notifications = delivery_take_notifications(delivery_of(self));
   handle_notifications(self, notifications);
   if (self->error.text[0] != '\0')
-    engine_leave(&self->frontend, AGENT_EXIT_ERROR, "a permanent error of redis");
+    engine_leave(&self->frontend, AGENT_EXIT_ERROR, "an error of redis");
   do
     intake_advance(self->intake);
   while (process_next_step(self));

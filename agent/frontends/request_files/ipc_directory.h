@@ -38,8 +38,8 @@ int ipc_directory_open(struct ipc_directory *self, const char *path, struct erro
 void ipc_directory_close(struct ipc_directory *self);
 
 /* Opens `tools`, or makes it with the mode of the shared directory, so that the same users may
-   write in it. Returns false if the directory that is open still has the name. Otherwise `tools` is
-   another one, or -1, and the error says why it can be neither opened nor made. */
+   write in it. Returns false if the open directory still has that name. Otherwise returns true:
+   `tools` is a new descriptor, or -1 with the error. */
 bool ipc_directory_find_tools(struct ipc_directory *self, struct error *error);
 
 /* Whether there is a regular file `done`, or a link to one: the requester has finished. */

@@ -454,7 +454,7 @@ static void handle_handshake_reply(struct redis_connection *self, const struct r
   } else if (name != NULL && name != role && reply->type != REPLY_STATUS &&
              reply->type != REPLY_ERROR) {
     char why[64];
-    (void)snprintf(why, sizeof why, "the answer to %s is none of redis", name);
+    (void)snprintf(why, sizeof why, "the reply to %s is not one of redis", name);
     lose_because(self, why, CONNECTION_ERROR_NOT_REDIS);
   } else if (reply->type == REPLY_ERROR && !may_be_rejected(self, name, owned, reply->str)) {
     handle_rejection(self, name, reply->str);

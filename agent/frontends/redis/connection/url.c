@@ -169,9 +169,9 @@ static int parse_credentials(struct redis_url *self, const char **text, bool of_
     return 0;
   const char *password = find_password(*text, at);
   if (password > *text + 1 && (self->user = decode(*text, (size_t)(password - 1 - *text))) == NULL)
-    return error_set(error, "redis url: the user is not valid percent-encoding");
+    return error_set(error, "redis url: the user name has an invalid percent-encoding");
   if ((self->password = decode(password, (size_t)(at - password))) == NULL)
-    return error_set(error, "redis url: the password is not valid percent-encoding");
+    return error_set(error, "redis url: the password has an invalid percent-encoding");
   *text = at + 1;
   return 0;
 }
