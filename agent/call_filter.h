@@ -22,4 +22,3 @@
  * for it, because the filter is inherited. Returns false if there is no filter.
  */
 bool call_filter_install(void);
-

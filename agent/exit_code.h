@@ -6,4 +6,3 @@
 #define AGENT_EXIT_ERROR 3 /* also when memory is exhausted: base/memory.h */
 #define AGENT_EXIT_USAGE 64
 #define AGENT_EXIT_SIGNAL 128 /* plus the number of the signal */
-

@@ -68,4 +68,3 @@ void options_release(struct options *self);
 /* Removes the variables of all settings from the environment, so that commands do not inherit them.
    To be called after options_parse, and before a process is made. */
 void options_forget_variables(void);
-

@@ -19,4 +19,3 @@ bool payload_limit_has_capacity(size_t held, size_t more);
 
 /* Sets the error of a longer payload. */
 void payload_limit_error(struct error *error);
-

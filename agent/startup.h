@@ -39,4 +39,3 @@ int startup_directory(const char **directory, struct error *error);
 /* Overwrites every password of a Redis URL, and the variable REDIS_URL, in the memory that
    /proc/<pid>/cmdline and environ show. To be called after both were read. */
 void startup_hide_credentials(int argc, char **argv);
-

@@ -19,4 +19,3 @@ void arena_clear(struct arena *self);
 
 /* Frees all objects and all memory. */
 void arena_release(struct arena *self);
-

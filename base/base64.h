@@ -28,4 +28,3 @@ struct base64_reader base64_reader(const char *text, size_t length);
 /* Decodes at most `size` bytes, which must be at least 3. Returns their number, 0 at the end of the
    text, or -1 as soon as the text turns out not to be base64. */
 ssize_t base64_read(struct base64_reader *self, char *out, size_t size);
-

@@ -22,4 +22,3 @@ void buffer_add_base64(struct buffer *self, const char *bytes, size_t length);
 /* Reserves `size` bytes, at least one, after the end and returns their address. The caller fills
    them and adds to `length`. */
 char *buffer_space(struct buffer *self, size_t size);
-

@@ -52,4 +52,3 @@ int64_t cgroup_oom_kills(const struct cgroup *self);
 bool cgroup_oom_kills_group(const struct cgroup *self);
 
 int64_t cgroup_cpu_us(const struct cgroup *self);
-

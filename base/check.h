@@ -8,4 +8,3 @@
 
 void check_failed(const char *file, int line, const char *expression)
     __attribute__((noreturn, cold));
-

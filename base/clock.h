@@ -7,4 +7,3 @@ int64_t clock_monotonic_ms(void);
 
 /* Returns milliseconds since 1970 (UTC), for timestamps. Setting the clock makes it jump. */
 int64_t clock_unix_ms(void);
-

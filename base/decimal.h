@@ -17,4 +17,3 @@ char *decimal_write(char *out, uint64_t number);
 
 /* Writes the last `digits` digits of the number, with leading zeros, and returns their end. */
 char *decimal_write_padded(char *out, uint64_t number, size_t digits);
-

@@ -17,4 +17,3 @@ static inline void descriptor_close(int fd) {
 static inline bool descriptor_same_file(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
-

@@ -20,4 +20,3 @@ const char *error_why(const struct error *self);
 /* Sets "<what>: <reason>" for an errno, which also becomes the code. For EMFILE, the text names the
    limit and says what to do. Returns -1. */
 int error_set_reason(struct error *self, const char *what, int reason);
-

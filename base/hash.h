@@ -12,4 +12,3 @@ static inline uint64_t hash_bytes(const char *bytes, size_t length) {
     value = (value ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
   return value;
 }
-

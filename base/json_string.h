@@ -12,4 +12,3 @@ char *json_string_write(char *out, const char *text, size_t length);
 
 /* Returns how many bytes at the start of the text are ASCII that needs no escape. */
 size_t json_string_plain(const char *text, size_t length);
-

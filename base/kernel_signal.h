@@ -14,4 +14,3 @@ bool kernel_signal_is_ignored(int signal);
 
 /* `action` is SIG_DFL or SIG_IGN. */
 void kernel_signal_set_action(int signal, void (*action)(int));
-

@@ -41,4 +41,3 @@ static inline void *list_element(const struct list_node *node, size_t offset) {
        (ELEMENT##_next = LIST_ELEMENT(ELEMENT->MEMBER.next, TYPE, MEMBER), true);                  \
        ELEMENT = ELEMENT##_next)
 /* NOLINTEND(bugprone-macro-parentheses) */
-

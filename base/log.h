@@ -39,4 +39,3 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
    program's log. With LOG_JSON it is an object like any other line. */
 void log_plain(const struct log *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-

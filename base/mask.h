@@ -119,4 +119,3 @@ size_t mask_stream_put(struct mask_stream *self, char *text, size_t length);
 
 /* Outputs the held bytes in the same way, and resets the stream. */
 size_t mask_stream_end(struct mask_stream *self, char *text);
-

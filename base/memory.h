@@ -22,4 +22,3 @@ char *memory_format_list(const char *format, va_list arguments)
 
 /* Writes to stderr that there is no memory for `what`, and ends the program. */
 void memory_exhausted(const char *what) __attribute__((noreturn));
-

@@ -86,4 +86,3 @@ static inline size_t needles_depth(const struct needles *self, uint32_t node) {
 static inline const char *needles_bytes(const struct needles *self, uint32_t node, size_t length) {
   return self->text.bytes + node - length;
 }
-

@@ -10,4 +10,3 @@ int own_program_open(void);
 /* Writes the absolute path of its directory with a NUL; `size` is at least PATH_MAX. Returns false
    if the path is not known. */
 bool own_program_directory(char *out, size_t size);
-

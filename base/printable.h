@@ -13,4 +13,3 @@ const char *printable_file_kind(mode_t mode);
 
 /* Returns the name of a signal, such as "SIGTERM", or "another signal" for a real-time signal. */
 const char *printable_signal(int signal);
-

@@ -17,4 +17,3 @@ struct process_title process_title_find(int argc, char **argv, char *const *envi
 /* Shows the text, truncated to the size of the memory. It overwrites the arguments and as much of
    the environment as the text needs, so the caller must have replaced `environ` before. */
 void process_title_set(const struct process_title *self, const char *text);
-

@@ -4,4 +4,3 @@
 
 /* Returns a random number from the kernel's generator, even if getrandom(2) is missing. */
 uint64_t random_u64(void);
-

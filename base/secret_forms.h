@@ -61,4 +61,3 @@ enum secret_form { SECRET_FORM_ROWS(SECRET_FORM_NAME) SECRET_FORMS };
 
 /* Adds one form of a value of at least 3 bytes. */
 void secret_form_add(enum secret_form form, const char *value, size_t length, struct buffer *out);
-

@@ -64,4 +64,3 @@ void staged_file_release(struct staged_file *self);
 
 /* Whether the name belongs to the open file. */
 bool staged_file_has_name(int fd, int directory, const char *name);
-

@@ -66,4 +66,3 @@ static inline char *swar_copy(char *restrict out, const char *restrict text, siz
   }
   return end;
 }
-

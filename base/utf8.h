@@ -51,4 +51,3 @@ size_t utf16_decode(char *text, size_t length, bool is_big_endian);
 /* Returns how many UTF-16 units a decoder makes of UTF-8: two of a sequence of four bytes, one of
    every other sequence and of each part that utf8_broken names. */
 size_t utf16_units(const char *text, size_t length);
-

@@ -10,4 +10,3 @@ int write_all(int fd, const char *bytes, size_t length);
    full disk of a network file system. It syncs nothing. Returns 0, or -1 with errno; `fd` stays
    open. */
 int write_all_flush(int fd);
-

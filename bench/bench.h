@@ -58,4 +58,3 @@ void samples_add(struct samples *samples, size_t row, enum side side, double val
 
 /* Adds a figure that is shown below the table, under this label, and has no target. */
 void samples_beside(struct samples *samples, size_t row, const char *label, double value);
-

@@ -29,4 +29,3 @@ void endpoint_release(struct endpoint *self);
 
 /* Returns a connected, non-blocking transport after its handshake. The caller frees it. */
 struct transport *endpoint_connect(const struct endpoint *self);
-

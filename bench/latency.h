@@ -15,4 +15,3 @@ double processor_ms(pid_t pid);
 /* The smallest of `count` times, at least one, that at most 1 - `quantile` of them exceed. Sorts
    them. */
 double latency_quantile(double *ms, size_t count, double quantile);
-

@@ -17,4 +17,3 @@ extern const struct measurement bench_grep;
 extern const struct measurement bench_tools;
 extern const struct measurement bench_ends;
 extern const struct measurement bench_client;
-

@@ -29,4 +29,3 @@ void piped_end(struct piped *self);
 /* Runs `agent --once` with a step of this command, whose argument is "-" and which must succeed.
    Returns the milliseconds from the exec until the agent has exited. */
 double piped_once_ms(const char *command);
-

@@ -27,4 +27,3 @@ void printer_release(struct printer *self);
    all events are in the stream. Fails if the server was given more events than lines, or fewer; it
    is asked before and after that time. */
 double printer_print(struct printer *self, long lines);
-

@@ -39,4 +39,3 @@ void pulses_read(struct pulses *self, long lines, double *ages);
 
 /* Waits for all results, and removes them and the events. */
 void pulses_wait(struct pulses *self);
-

@@ -75,4 +75,3 @@ void rig_program(char out[PATH_MAX], const char *name);
 
 /* Runs a program, which must succeed, at the least possible cost. */
 void rig_spawn(const char *const *arguments);
-

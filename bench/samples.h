@@ -61,4 +61,3 @@ const char *verdict_name(enum verdict verdict);
 
 struct samples *samples_new(void);
 void samples_free(struct samples *self);
-

@@ -12,4 +12,3 @@
  * failure, such as an error reply, ends the process with its reason.
  */
 double sender_run(const struct endpoint *endpoint, const struct xadds *xadds, size_t depth);
-

@@ -25,4 +25,3 @@ struct source_tree {
 
 /* Writes the tree below `root`, which is an empty directory. A failure ends the bench. */
 struct source_tree source_tree_make(const char *root, size_t files, unsigned long long seed);
-

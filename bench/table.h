@@ -16,4 +16,3 @@ void table_print(FILE *out, const struct outcome *outcomes, size_t count);
 
 /* Returns everything, including the figures of each round. The caller frees the text. */
 char *table_json(const struct outcome *outcomes, size_t count, double seconds);
-

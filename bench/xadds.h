@@ -33,4 +33,3 @@ void xadds_release(struct xadds *self);
 /* Fails unless the last line of `key` equals the last line of `source`, except for step and
    time. */
 void xadds_check(const struct xadds *self, redisContext *redis);
-

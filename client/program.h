@@ -22,4 +22,3 @@ struct program {
   struct event_base *base;
   struct pipeline *redis; /* answers commands; step_watch.h has another one for events */
 };
-

@@ -21,4 +21,3 @@ int copy_tree(int from, int to, char *where, size_t where_size);
 /* Removes a file, or a directory with its content. It is no error if there is none, or if others
    remove it at the same time. Returns 0 or -1. */
 int copy_tree_remove(int directory, const char *name);
-

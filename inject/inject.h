@@ -40,4 +40,3 @@ struct inject_carrier {
  */
 int inject_program(const char *target, const struct inject_carrier *carrier, char *text,
                    size_t size);
-

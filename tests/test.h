@@ -87,4 +87,3 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
   __attribute__((constructor)) static void test_overlap_them(void) {                               \
     test_overlap(PROCESSES);                                                                       \
   }
-

@@ -6,4 +6,3 @@
 /* What a server may use beyond the first version of the protocol, ended by NULL. An agent ignores
    fields that it does not know, so a server checks this list first. */
 extern const char *const protocol_features[];
-

@@ -128,4 +128,3 @@ bool json_member_find(const char *json, size_t length, const char *name, struct 
 
 /* Returns the next element of an array that has been parsed; false at the end. */
 bool json_element_next(struct json_text *array, struct json_member *out);
-

@@ -95,4 +95,3 @@ void step_release(struct step *self);
 void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out);
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length);
-

@@ -115,4 +115,3 @@ int step_field_reject(const char *path, const char *expected, const cJSON *value
 /* Checks that an object has no name twice. Returns 0, or -1 with "<path>.<name>: expected once, got
    it twice"; the path of the outermost object is "". Takes n log n time, whatever the names are. */
 int step_field_names_unique(const cJSON *object, const char *path, struct error *error);
-

@@ -127,4 +127,3 @@ char *step_result_write(const struct step_result *self, char *at);
    0.012. */
 #define STEP_RESULT_SECONDS_SIZE (DECIMAL_LENGTH_MAX + sizeof ".123")
 void step_result_seconds(char out[STEP_RESULT_SECONDS_SIZE], int64_t duration_ms);
-

@@ -2,4 +2,3 @@
 
 /* The version of both programs: in the heartbeat, in `--version`, and of a release (Makefile). */
 #define SANDBOX_VERSION "0.2.0"
-

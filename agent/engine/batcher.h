@@ -40,4 +40,3 @@ int64_t batcher_due_in_ms(const struct batcher *self, int64_t now_ms);
 
 /* All lines were sent. */
 void batcher_flushed(struct batcher *self, int64_t now_ms);
-

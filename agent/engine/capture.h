@@ -121,4 +121,3 @@ const char *capture_errors(struct capture *self, size_t *length);
 
 /* See execution_last_line. */
 size_t capture_last_line(const struct capture *self, char *out, size_t size);
-

@@ -115,4 +115,3 @@ void engine_reap(struct engine *self);
 
 /* Returns whether any process of a step lives; may read /proc. */
 bool engine_find_processes(struct engine *self);
-

@@ -60,4 +60,3 @@ void shutdown_no_executions(struct engine *engine);
 
 /* Begins the end, or makes it faster: see engine_signal. */
 void shutdown_signal(struct engine *engine, int signal);
-

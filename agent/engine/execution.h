@@ -63,4 +63,3 @@ struct frontend *execution_frontend(const struct execution *self);
 
 /* Writes a line for the log: the pid, the age, and what the execution waits for. */
 void execution_describe(const struct execution *self, char *out, size_t size);
-

@@ -95,4 +95,3 @@ void execution_result_mask_processes(struct process_outcome *outcome, struct mas
    */
 void execution_result_log_refused(const struct log *log, const char *step_id,
                                   const struct error *error, const char *payload, size_t length);
-

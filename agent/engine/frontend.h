@@ -151,4 +151,3 @@ uint64_t execution_output_total(const struct execution *execution);
 /* If the terms have output_bytes: copies the last line of either stream that is not empty, cut at
    `size` bytes and at a UTF-8 boundary. Returns its length. */
 size_t execution_last_line(const struct execution *execution, char *out, size_t size);
-

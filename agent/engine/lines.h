@@ -63,4 +63,3 @@ void line_splitter_end(struct line_splitter *self);
 
 /* Returns the next line; false if more bytes are needed, or if none is left after the end. */
 bool line_splitter_next(struct line_splitter *self, struct line *line);
-

@@ -34,4 +34,3 @@ void memory_guard_free(struct memory_guard *self);
 
 /* A step begins: the guard watches the memory until no step has processes. */
 void memory_guard_watch(struct memory_guard *self);
-

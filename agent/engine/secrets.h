@@ -52,4 +52,3 @@ void secrets_end_step(struct secrets *self, struct step_secrets *added);
    payload is valid. */
 void secrets_mask_rejected(struct secrets *self, const char *payload, size_t length,
                            struct error *error);
-

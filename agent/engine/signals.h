@@ -18,4 +18,3 @@ struct engine;
 struct signals *signals_new(struct engine *engine, struct event_base *base, int fd,
                             const struct log *log);
 void signals_free(struct signals *self);
-

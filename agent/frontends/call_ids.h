@@ -41,4 +41,3 @@ void call_ids_add(struct call_ids *self, struct call_id *entry, struct json_memb
 void call_ids_remove(struct call_ids *self, struct call_id *entry);
 
 void *call_ids_find(const struct call_ids *self, struct json_member id);
-

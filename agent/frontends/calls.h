@@ -145,4 +145,3 @@ void calls_frontend_dump(const struct frontend *frontend);
 /* Serves the calls, then reads on. Leaves the engine when the input has ended and all calls are
    answered. */
 void calls_frontend_go_on(struct frontend *frontend);
-

@@ -54,4 +54,3 @@ void line_reader_release(struct line_reader *self);
 
 /* Sets the error for a line that is too long. */
 void line_reader_error(const struct line_reader *self, struct error *error);
-

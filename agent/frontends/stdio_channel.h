@@ -99,4 +99,3 @@ bool stdio_channel_has_capacity(const struct stdio_channel *self);
    `fast_ms`. Output that is lost is logged, and the exit code is `gone`, or AGENT_EXIT_ERROR if
    that is 0. */
 void stdio_channel_close(struct stdio_channel *self, enum frontend_close how, int64_t left_ms);
-

@@ -144,4 +144,3 @@ int kinds_work(char *packed, size_t length);
 
 /* The default working directory of steps; if it does not exist, the agent's own. */
 #define KIND_DIRECTORY "/work"
-

@@ -28,4 +28,3 @@ struct children_handler {
 /* Handles at most CHILDREN_AT_ONCE children that have ended or stopped. Returns how many there
    were, so there may be more if that is CHILDREN_AT_ONCE; -1: no child is left. */
 int children_handle(const struct children_handler *handler, void *owner);
-

@@ -58,4 +58,3 @@ void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, c
 
 /* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);
-

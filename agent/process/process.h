@@ -125,4 +125,3 @@ int64_t process_memory(const struct process *self);
 
 /* Returns the pid of its child, which may be reaped already; 0 before it is made. */
 pid_t process_pid(const struct process *self);
-

@@ -61,4 +61,3 @@ struct pipe_holder process_table_holder(pid_t pid);
 /* Writes the arguments of a process with spaces between them; its name in brackets if it has none,
    or if reading them could block as long as the process does; "" if it is gone. */
 void process_table_command(pid_t pid, char *out, size_t size);
-

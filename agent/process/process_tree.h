@@ -56,4 +56,3 @@ struct process_tree_census process_tree_list(const struct process_tree *self, co
                                              struct step_process *list, size_t max);
 
 #define PROCESS_TREE_MAX 4096
-

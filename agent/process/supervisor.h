@@ -63,4 +63,3 @@ long supervisor_own_pages(void);
    up. */
 _Noreturn void supervisor_main(const struct supervisor_options *options, pid_t agent,
                                struct supervisor_page *page);
-

@@ -19,4 +19,3 @@ pid_t supervisor_fork(const struct supervisor_options *options, struct superviso
    processes. Sends SIGCONT to each, because a step may have stopped it. Looks for 50 ms at most.
    Misses a supervisor whose title was cut (base/process_title.h). */
 size_t supervisor_fork_count_orphaned(const char *job);
-

@@ -48,4 +48,3 @@ bool supervisor_message_take_back(int end);
 int supervisor_message_receive(int fd, struct supervisor_message *message,
                                char space[SUPERVISOR_BODY_MAX], char **body, int descriptors[3]);
 void supervisor_message_release(const struct supervisor_message *message, char *body);
-

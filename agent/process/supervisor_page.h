@@ -91,4 +91,3 @@ void supervisor_report_release(struct supervisor_report *self);
 /* A usage that is not known. */
 #define SUPERVISOR_UNKNOWN_USAGE                                                                   \
   { -1, -1, -1, -1, -1, -1, -1, -1, -1 }
-

@@ -136,4 +136,3 @@ void supervisors_end(struct supervisors *self, int64_t grace_ms,
 
 /* Sends SIGKILL to all of them at once. */
 void supervisors_kill(struct supervisors *self);
-

@@ -31,4 +31,3 @@ void answer_outcome(enum answer_form form, const struct execution_result *result
 
 /* The JSON Schema of ANSWER_STRUCTURED. */
 extern const char answer_outcome_schema[];
-

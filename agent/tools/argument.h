@@ -67,4 +67,3 @@ void argument_table_schema(const struct argument_table *self, const struct argum
 int argument_table_accept(const struct argument_table *self, const char *owner, const char *path,
                           const struct argument_limits *limits, cJSON *arguments,
                           struct error *error);
-

@@ -84,4 +84,3 @@ bool tool_call_image(const struct tool_call *self, const struct execution_result
 /* Adds the text for the model, at most some 105,000 bytes. Returns true if the tool failed. */
 bool tool_call_answer(const struct tool_call *self, const struct execution_result *result,
                       struct buffer *text);
-

@@ -74,4 +74,3 @@ void doctor_check_rights(struct doctor *self, bool has_agent, bool has_control);
 
 /* Returns the milliseconds since 1970 by the clock of Redis, or -1 if they are unknown. */
 int64_t doctor_redis_ms(struct doctor *self);
-

@@ -99,4 +99,3 @@ int job_cancel(struct program *program, const struct job_agent *agent, const cha
 
 /* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. */
 int job_shut_down(struct program *program, const char *id, struct error *error);
-

@@ -9,4 +9,3 @@
 const char *json_field_text(const cJSON *object, const char *name, const char *fallback);
 double json_field_number(const cJSON *object, const char *name, double fallback);
 bool json_field_is_true(const cJSON *object, const char *name);
-

@@ -110,4 +110,3 @@ const char *reply_text(const struct reply *reply);
 /* Takes over an allocated text. */
 void texts_add(struct texts *self, char *text);
 void texts_release(struct texts *self);
-

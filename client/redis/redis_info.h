@@ -16,4 +16,3 @@ bool redis_info_version(const char *info, char *out, size_t size);
 
 /* In a cluster, warns that SCAN lists the jobs of a single node. */
 void redis_info_warn_of_cluster(struct program *program);
-

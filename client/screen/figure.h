@@ -27,4 +27,3 @@ void figure_add_json(struct buffer *json, const char *name, double number);
 
 /* Adds ,"name":"text", or null for NULL. */
 void figure_add_json_text(struct buffer *json, const char *name, const char *text);
-

@@ -36,4 +36,3 @@ void table_add_or_nothing(struct table *self, const char *text);
 void table_print(const struct table *self, struct terminal *terminal, size_t rows);
 
 void table_release(struct table *self);
-

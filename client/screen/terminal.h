@@ -69,4 +69,3 @@ void terminal_status(struct terminal *self, const char *text);
 /* Returns the sequence that sets a color on standard output or standard error, or resets it
    (COLOR_NONE). Returns "" if there are no colors. */
 const char *terminal_color(const struct terminal *self, bool to_stderr, enum terminal_color color);
-

@@ -52,4 +52,3 @@ bool event_read_completed(const struct event_view *self, struct completion *comp
 
 /* Converts the timestamp to milliseconds since 1970. Returns false if there is none. */
 bool event_read_time(const struct event_view *self, int64_t *unix_ms);
-

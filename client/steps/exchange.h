@@ -80,4 +80,3 @@ int exchange_wait_for(struct exchange *self, int fd, short events);
    exit code if a signal has arrived. */
 int exchange_read_input(struct exchange *self, struct buffer *input, size_t size,
                         struct error *error);
-

@@ -61,4 +61,3 @@ void file_steps_show_notes(struct file_steps *self);
 /* Writes "sandbox: TEXT" to standard error, on a terminal without control characters. */
 void file_steps_error(struct file_steps *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-

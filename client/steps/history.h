@@ -43,4 +43,3 @@ struct started {
 };
 int history_find_started(struct program *program, const char *events_key, const char *id,
                          struct started *started, struct error *error);
-

@@ -22,4 +22,3 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
 
 /* Writes "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut" to a terminal. */
 void outcome_say(struct program *program, const char *id, const struct outcome *outcome);
-

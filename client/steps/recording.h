@@ -54,4 +54,3 @@ int recording_add(struct recording *self, const struct event_view *view, const c
 /* `outcome` says how the step ended. */
 int recording_finish(struct recording *self, const char *outcome, struct error *error);
 void recording_release(struct recording *self);
-

@@ -26,4 +26,3 @@ void step_text_flag(struct buffer *json, const char *name, bool flag);
 /* The values end with NULL. */
 void step_text_strings(struct buffer *json, const char *name, const char *const *values);
 void step_text_end(struct buffer *json);
-

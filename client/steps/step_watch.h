@@ -88,4 +88,3 @@ int step_watch_fail_redis(struct step_watch *self);
 bool step_watch_look(struct step_watch *self);
 
 void step_watch_end(struct step_watch *self);
-

@@ -77,4 +77,3 @@ void transfer_clean_up(struct file_steps *steps, const char *const *words, const
 
 /* Removes two paths like that. */
 void transfer_remove(struct file_steps *steps, const char *path, const char *other);
-

@@ -41,4 +41,3 @@ int tar_unpack(int directory, bool is_new, const struct tar_source *source, stru
 
 /* Removes an entry of a directory and everything below. Does not follow links. */
 void tar_remove(int directory, const char *name);
-

@@ -24,4 +24,3 @@ enum tar_type {
   TAR_GNU_NAME = 'L',
   TAR_GNU_LINK = 'K'
 };
-

@@ -10,4 +10,3 @@
  * lists of taken steps are empty, and there is no heartbeat.
  */
 void checker_check(const struct work *work, const struct reader *reader, struct tally *tally);
-

@@ -44,4 +44,3 @@ bool crew_run(struct crew *self, const struct family *family, bool over_tls, boo
 /* Runs one trial of a family. */
 bool crew_run_one(struct crew *self, const struct family *family, bool over_tls,
                   enum relay_role role, long number);
-

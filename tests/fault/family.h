@@ -49,4 +49,3 @@ void kill_agent(struct trial *trial);
 void kill_supervisor(struct trial *trial);
 void stop_supervisor(struct trial *trial);
 void orphan_supervisor(struct trial *trial);
-

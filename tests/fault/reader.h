@@ -57,4 +57,3 @@ void reader_glance(struct reader *self);
 
 /* Writes all data of the job into this directory, for people. */
 void reader_dump(const struct reader *self, const char *directory);
-

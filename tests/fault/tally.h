@@ -28,4 +28,3 @@ void tally_find(struct tally *self, enum tally_kind kind, long count, const char
 bool tally_is_clean(const struct tally *self);
 
 void tally_add(struct tally *self, const struct tally *other);
-

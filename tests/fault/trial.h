@@ -91,4 +91,3 @@ long long trial_command(struct trial *self, const char *format, ...)
 
 /* Adds a finding unless the agents' logs so far have `text` from `least` to `most` times. */
 void trial_expect_log(struct trial *self, const char *text, int least, int most);
-

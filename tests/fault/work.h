@@ -77,4 +77,3 @@ void work_count_runs(const struct work *self, long runs[WORK_STEPS_MAX]);
 
 /* Waits until the stream has this many entries. A timeout fails the test. */
 void work_wait_events(const struct work *self, long long entries);
-

@@ -14,4 +14,3 @@ static inline void demand(bool promise) {
   if (!promise)
     abort();
 }
-

@@ -73,4 +73,3 @@ const char *agent_process_short_idle(void);
 /* Whether the program is a shipped one, without an interpreter. For any other program (with
    sanitizers or coverage, or a script) limits of memory and time mean little. */
 bool agent_process_is_shipped(void);
-

@@ -11,4 +11,3 @@
    result of `work` and its error. Needs root. Changes of memory stay in the child. */
 int as_user(uid_t user, gid_t group, int (*work)(void *context, struct error *error), void *context,
             struct error *error);
-

@@ -37,4 +37,3 @@ void certificates_add(struct certificates *self, const struct certificate *certi
 
 /* Valid until eight more paths were requested. */
 const char *certificates_path(const struct certificates *self, const char *file);
-

@@ -22,4 +22,3 @@ int command_end_group(void **state);
 
 /* The path of a file in the group's directory; valid until eight more were requested. */
 const char *command_path(const char *name);
-

@@ -27,4 +27,3 @@ bool container_restrict(void);
 
 /* The only child of process 1, as a pid of the test; 0: none. */
 pid_t container_child(pid_t first);
-

@@ -15,4 +15,3 @@ struct crowd crowd_push(struct job *job, size_t count, size_t padding_length);
 
 /* Fails unless all of them are answered in order, except `left_out` (SIZE_MAX: none). */
 void crowd_expect(struct job *job, const struct crowd *self, size_t left_out);
-

@@ -18,4 +18,3 @@ const char *directory_path(const struct directory *self, const char *name);
 /* Makes a file in it; returns whether a file exists. */
 void directory_touch(const struct directory *self, const char *name);
 bool directory_has(const struct directory *self, const char *name);
-

@@ -41,4 +41,3 @@ bool fake_redis_is_connected(const struct fake_redis *self);
 void fake_redis_send(struct fake_redis *self, const char *bytes);
 
 void fake_redis_close_connection(struct fake_redis *self);
-

@@ -11,4 +11,3 @@
    closes it. */
 void gate_open(const char *path);
 void gate_close_all(void);
-

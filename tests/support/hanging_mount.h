@@ -18,4 +18,3 @@ void hanging_mount_init(struct hanging_mount *self, const char *path);
 
 /* Unmounts it; processes that wait get an error. Does nothing if all of it is zero. */
 void hanging_mount_release(struct hanging_mount *self);
-

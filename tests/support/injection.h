@@ -77,4 +77,3 @@ void injection_expect_copy(struct injection *self, const char *name);
 
 /* The number of files and directories below a directory, also hidden ones. */
 int injection_count(struct injection *self, const char *name);
-

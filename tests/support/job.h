@@ -212,4 +212,3 @@ const cJSON *job_push_until(struct job *job, const cJSON *step, const char *line
 
 /* The same of one that says "up" and then runs until it is ended, as this `sleep …`. */
 const cJSON *job_push_endless(struct job *job, const char *sleep);
-

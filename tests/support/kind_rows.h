@@ -31,4 +31,3 @@ void kind_rows_deep_file(struct job *job);
 
 /* A step with these fields; $D as above. */
 cJSON *kind_rows_step(struct job *job, const char *fields);
-

@@ -8,4 +8,3 @@ int logged_count(const struct log *log, const char *text);
 
 /* Counts the occurrences of the part in the text. */
 int logged_count_in(const char *text, const char *part);
-

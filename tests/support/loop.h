@@ -83,4 +83,3 @@ void loop_open_gate(struct loop *self, const char *name);
 /* Runs the loop until the counter is set and nothing is left to do at once. It must be 1; resets
    it. */
 void loop_await_once(struct loop *self, int *counter);
-

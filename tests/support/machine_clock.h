@@ -16,4 +16,3 @@
  * than two of them slow the clock down on a machine with two processors.
  */
 double machine_clock_ms(void);
-

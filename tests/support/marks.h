@@ -18,4 +18,3 @@ int marks_count(struct job *job);
 const char *marks_read(struct job *job);
 
 void marks_open_gate(struct job *job, const char *name);
-

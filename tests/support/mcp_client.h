@@ -92,4 +92,3 @@ bool mcp_client_has_file(const struct mcp_client *self, const char *name);
 
 /* For a test that writes to the descriptor itself. */
 void mcp_client_end_transcript(struct mcp_client *self);
-

@@ -16,4 +16,3 @@ void memory_group_release(struct memory_group *self);
 
 /* For agent_setup: moves this process into the group. */
 void memory_group_enter(const void *group);
-

@@ -135,4 +135,3 @@ long long october_units(const char *text, size_t length);
 
 /* A body with fewer units is complete; one with as many may be cut. */
 enum { OCTOBER_BODY_UNITS = 1000000 };
-

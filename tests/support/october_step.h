@@ -49,4 +49,3 @@ enum { OCTOBER_SCHEMA_VERSION = 2, OCTOBER_TIMEOUT_SECONDS = 600 };
 
 /* The JSON of a step that has an id; to be freed. */
 char *october_step_json(const struct october_step *step);
-

@@ -24,4 +24,3 @@ void old_agent_expect_end(struct old_agent *self);
 
 /* The answer of its readFile. */
 #define OLD_AGENT_FILE "one\ntwo\n"
-

@@ -47,4 +47,3 @@ bool proc_wait_reaped(pid_t pid, int bound_ms);
 /* Kills the process and its descendants, or only its descendants. */
 void proc_kill_tree(pid_t pid);
 void proc_kill_children(pid_t pid);
-

@@ -65,4 +65,3 @@ int proxy_server_side_port(const struct proxy *self, enum relay_role role);
 /* The numbers of connections and of faults so far. */
 long proxy_connections(const struct proxy *self, enum relay_role role);
 long proxy_cuts(const struct proxy *self);
-

@@ -16,4 +16,3 @@ const char *nth_word(const char *words, size_t n);
 /* Like quoted, in place; the bytes may contain NUL. */
 void quoted_in_place(char *text);
 void quoted_bytes(char *bytes, size_t length);
-

@@ -29,4 +29,3 @@ void recorder_reset(struct recorder *self);
 /* Runs the loop until the text has this length, and then until nothing is left to do at once; fails
    unless it is this text. */
 void recorder_expect(struct loop *loop, const struct recorder *self, const char *text);
-

@@ -37,4 +37,3 @@ int redis_cluster_owner(const struct redis_cluster *self, const char *key);
 void redis_cluster_begin_move(struct redis_cluster *self, const char *key, int to);
 bool redis_cluster_move_key(struct redis_cluster *self, const char *key);
 void redis_cluster_end_move(struct redis_cluster *self);
-

@@ -70,4 +70,3 @@ const char *frontend_owner_story(const struct redis_frontend_owner *self);
 
 /* Runs the loop until the agent exits; returns its exit code. */
 int frontend_owner_exit_code(struct redis_frontend_owner *self);
-

@@ -77,4 +77,3 @@ void redis_server_free_rules(char **rules, size_t count);
 
 /* Makes a user of this name with that line, except the rule `without` (NULL: with all). */
 void redis_server_make_user(redisContext *redis, const char *name, const char *without);
-

@@ -90,4 +90,3 @@ void redis_store_forget_executed(struct redis_store *self);
 
 /* Returns the number of connections with this role. */
 int redis_store_connections(const struct redis_store *self, const char *role);
-

@@ -58,4 +58,3 @@ void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code);
 
 /* Closes the terminal, as if its window were closed. */
 void sandbox_terminal_free(struct sandbox_terminal *self);
-

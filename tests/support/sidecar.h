@@ -81,4 +81,3 @@ void sidecar_wait_gone(struct sidecar *self, const char *name);
 
 /* Waits until the agent knows this number of requests, by the state that it logs. */
 void sidecar_wait_known(struct sidecar *self, int requests);
-

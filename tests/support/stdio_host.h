@@ -80,4 +80,3 @@ struct stdio_trial {
 
 int stdio_trial_set_up(void **state);
 int stdio_trial_tear_down(void **state);
-

@@ -74,4 +74,3 @@ void step_owner_expect(struct step_owner *self, const char *events);
 /* Calls step_owner_wait, and checks the result (NULL: no text) and that all events were flushed. */
 void step_owner_ends(struct step_owner *self, int exit_code, const char *error_message,
                      const char *output_content);
-

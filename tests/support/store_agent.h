@@ -37,4 +37,3 @@ void store_agent_pass_ms(struct store_agent *self, int milliseconds);
    again (NULL: only the bytes). */
 void store_agent_answer(struct store_agent *self, const char *command, const char *bytes,
                         const char *endless);
-

@@ -38,4 +38,3 @@ bool tree_has(const struct tree *self, const char *name);
 
 /* The number of entries of one directory, including hidden ones. */
 int tree_count(const struct tree *self, const char *name);
-

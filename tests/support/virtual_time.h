@@ -80,4 +80,3 @@ static inline void virtual_time_pass(struct loop *loop, int64_t milliseconds) {
     event_base_dispatch(loop->base);
   }
 }
-

@@ -20,4 +20,3 @@ double wait_timer_ms(void);
  * Returns its last result, so that the caller can report what is missing.
  */
 bool wait_until(bool (*condition)(void *context), void *context, int64_t bound_ms);
-

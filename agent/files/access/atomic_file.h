@@ -62,4 +62,3 @@ struct atomic_file_chunk {
    removes the file, since nobody will name it again, unless `path` is a link, leads to the file of
    the new name or to no regular file, or may not be written. */
 int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error);
-

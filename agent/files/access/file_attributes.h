@@ -15,4 +15,3 @@ bool file_attributes_keep_owner(int to, int from);
    except access lists. So are `security.capability`, `security.ima` and `security.evm`, which
    belong to the old content. Returns 0, or -1 with errno; `to` must not be used then. */
 int file_attributes_copy(int to, int from);
-

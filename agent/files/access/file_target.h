@@ -22,4 +22,3 @@ struct file_target {
 int file_target_find(struct file_target *self, int at, const char *path, bool creates,
                      struct error *error);
 void file_target_release(struct file_target *self);
-

@@ -38,4 +38,3 @@ int file_version_add_appended(const struct file_version *self, const struct buff
 
 /* Closes the file, which ends the lock. Keeps errno. */
 void file_version_release(struct file_version *self);
-

@@ -71,4 +71,3 @@ int line_page_add(const struct line_choice *choice, struct buffer *to, struct er
 
 /* How many bytes of the text the choice must keep for a page. */
 #define LINE_PAGE_KEPT (LINE_PAGE_MAX + 4)
-

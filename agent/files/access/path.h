@@ -26,4 +26,3 @@ char *path_lexical(const char *directory, const char *path);
 /* Returns the part of a path behind the directory and its "/", "" if both are the same, or NULL if
    the path is not below the directory. Both are lexical paths. */
 const char *path_below(const char *path, const char *directory);
-

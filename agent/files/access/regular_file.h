@@ -46,4 +46,3 @@ int regular_file_open(int at, const char *path, struct error *error);
 /* Adds at most `max` bytes from `offset` on, or from the position of the descriptor if it is -1.
    Reserves space for all of them, but touches only what is read. Returns 0, or -1 with errno. */
 int regular_file_fill(int fd, off_t offset, size_t max, struct buffer *bytes);
-

@@ -22,4 +22,3 @@ struct text_edit {
    changed the text then. */
 int text_edit_apply(const struct text_edit *edits, size_t count, struct buffer *text,
                     struct buffer *report, struct error *error);
-

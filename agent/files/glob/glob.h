@@ -79,4 +79,3 @@ void globs_free(struct globs *self);
 size_t glob_text_unit(const char *text);
 int glob_text_check(const char *text, struct error *error);
 int glob_text_expand(const char *text, struct buffer *texts, struct error *error);
-

@@ -61,4 +61,3 @@ void line_matcher_free(struct line_matcher *self);
 
 /* Sets `*line` to the line that starts at `start`, which is less than `length`. */
 void matched_line_from(struct matched_line *line, const char *text, size_t length, size_t start);
-

@@ -33,4 +33,3 @@ void literals_prepare(struct literals *self);
 /* Returns the offset of the first occurrence of any literal, from `from` on, or `length`. There is
    at least one literal. */
 size_t memscan_find(const char *text, size_t length, size_t from, const struct literals *literals);
-

@@ -32,4 +32,3 @@ void pattern_read(struct pattern *self, const char *source);
 size_t pattern_source_offset(const struct pattern *self, size_t offset);
 
 void pattern_release(struct pattern *self);
-

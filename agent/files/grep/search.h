@@ -73,4 +73,3 @@ struct search_result {
    even if nothing was found because something was not searched; see the result. */
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error);
-

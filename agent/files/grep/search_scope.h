@@ -36,4 +36,3 @@ size_t search_scope_unused_ignores(const struct search_scope *self, struct error
 
 /* Accepts NULL. */
 void search_scope_free(struct search_scope *self);
-

@@ -32,4 +32,3 @@ size_t ignore_unused(const struct ignore *self, struct error *first);
 
 /* Accepts NULL. */
 void ignore_free(struct ignore *self);
-

@@ -52,4 +52,3 @@ void levels_add(struct levels *self, const struct level_entry *entry);
 void levels_sort(struct levels *self);
 
 void levels_release(struct levels *self);
-

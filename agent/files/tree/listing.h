@@ -33,4 +33,3 @@ enum listing_form { LISTING_JSON, LISTING_JSON_WITHOUT_SIZES, LISTING_LINES };
 int listing_write(const char *path, unsigned max_depth, enum listing_order order,
                   enum listing_form form, struct buffer *content, struct levels_found *found,
                   struct error *error);
-

@@ -16,4 +16,3 @@
 int tree_render_write(const char *path, unsigned max_depth, const char *const *exclude_globs,
                       const char *repository, struct buffer *content, struct levels_found *found,
                       struct error *error);
-

@@ -69,4 +69,3 @@ size_t walk_unread(const struct walk *self, const char **first);
 
 /* Accepts NULL. */
 void walk_free(struct walk *self);
-

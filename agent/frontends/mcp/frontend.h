@@ -37,4 +37,3 @@ struct mcp_frontend_options {
 /* The frontend reads standard input only after the engine has called its want(). */
 struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log,
                                   const struct mcp_frontend_options *options);
-

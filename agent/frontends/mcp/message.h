@@ -63,4 +63,3 @@ bool mcp_line_next(struct mcp_line *self, struct mcp_message *out);
 /* Returns the id of a request that cannot be parsed, if its outline (line_reader.h) has one. The
    outline owns it. */
 struct json_member mcp_outline_id(const char *outline, size_t length);
-

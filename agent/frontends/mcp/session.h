@@ -92,4 +92,3 @@ void mcp_add_result(const struct mcp_session *self, struct buffer *out, struct j
 /* A notification of progress. Its message is left out if it is empty or the version has none. */
 void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_version version,
                       int64_t elapsed_ms, const char *message, size_t length);
-

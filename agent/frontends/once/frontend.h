@@ -26,4 +26,3 @@
 
 /* The frontend reads standard input only after the engine has called its want(). */
 struct frontend *once_frontend_new(struct event_base *base, const struct log *log);
-

@@ -39,4 +39,3 @@ struct redis_frontend_options {
 /* Creates the frontend and begins to connect. The arguments must outlive the frontend. */
 struct frontend *redis_frontend_new(struct event_base *base, const struct log *log,
                                     const struct redis_frontend_options *options);
-

@@ -25,4 +25,3 @@ struct client_name {
   char text[128];
 };
 struct client_name keys_client_name(const struct keys *self, const char *role);
-

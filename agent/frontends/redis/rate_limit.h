@@ -41,4 +41,3 @@ void rate_limit_refill(struct rate_limit *self, int64_t now_ms);
 
 /* Returns the milliseconds until events are allowed again, or 0 if they are allowed now. */
 int64_t rate_limit_wait_ms(const struct rate_limit *self);
-

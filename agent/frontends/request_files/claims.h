@@ -40,4 +40,3 @@ int claims_remove(const struct ipc_directory *ipc, const char *id, int *lock);
 
 /* Returns the id if this is the name of a claim, else NULL. */
 const char *claims_id_of(const char *name);
-

@@ -20,4 +20,3 @@ void env_files_free(struct env_files *self);
    cannot be read, or whose text cannot be a variable, is left out and logged once until it is
    readable. */
 char **env_files_read(struct env_files *self);
-

@@ -86,4 +86,3 @@ bool exec_request_id_is_valid(const char *id);
    is at most EXEC_RESULT_STREAM_MAX bytes. */
 void exec_request_add_result(const char *id, const struct execution_result *end,
                              const char *message, size_t stream_max, struct buffer *out);
-

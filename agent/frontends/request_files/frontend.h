@@ -31,4 +31,3 @@ struct request_files_options {
 /* The options' texts must outlive the frontend. */
 struct frontend *request_files_frontend_new(struct event_base *base, const struct log *log,
                                             const struct request_files_options *options);
-

@@ -124,4 +124,3 @@ void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason);
 /* Forgets a request without a result; a new one of the same name may begin. */
 void inbox_drop(struct inbox *self, struct exec *exec);
-

@@ -87,4 +87,3 @@ int ipc_directory_make_file(int directory, const char *name, const char *bytes, 
 
 /* Calls unlinkat(2) and keeps errno. */
 void ipc_directory_remove(int directory, const char *name, int flags);
-

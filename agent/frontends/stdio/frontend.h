@@ -56,4 +56,3 @@ struct stdio_frontend_options {
 /* The tool must be known to tool_find, except that of a runner. */
 struct frontend *stdio_frontend_new(struct event_base *base, const struct log *log,
                                     const struct stdio_frontend_options *options);
-

@@ -110,4 +110,3 @@ void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const
 /* Reports the progress of a call, of at most 99 percent. */
 void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, unsigned percent,
                            const char *message, size_t length);
-

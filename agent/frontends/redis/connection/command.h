@@ -44,4 +44,3 @@ char *command_write(char *out, const struct command_word *words, size_t count);
 /* Decodes one command that was encoded here, and moves *at past it. Fills in `max` words; missing
    ones are empty. Returns false if *at is the end. */
 bool command_read(const char **at, const char *end, struct command_word *words, size_t max);
-

@@ -36,4 +36,3 @@ struct connection_error {
   const char *text; /* valid during the callback that has it */
   int code;
 };
-

@@ -21,4 +21,3 @@ struct dialer *dialer_start(struct event_base *base, const struct redis_address 
 
 /* Frees the dialer without calling `done`. */
 void dialer_cancel(struct dialer *self);
-

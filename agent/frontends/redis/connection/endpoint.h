@@ -55,4 +55,3 @@ bool endpoint_has_untried(const struct endpoint *self);
 
 /* The server works: the next dial goes to the same address, or asks the same sentinel. */
 void endpoint_mark_healthy(struct endpoint *self);
-

@@ -34,4 +34,3 @@ struct error_reply_text error_reply_explain(const char *text, const struct redis
 /* The same for the reply to a command, "GET key" or "AUTH": names the ACL rule that is missing. */
 struct error_reply_text error_reply_explain_command(const char *text, const char *command,
                                                     const struct redis_url *url);
-

@@ -148,4 +148,3 @@ struct error_reply_text redis_connection_explain(const struct redis_connection *
 
 /* A reply was useful: ends an outage and resets the pauses. */
 void redis_connection_mark_healthy(struct redis_connection *self);
-

@@ -65,4 +65,3 @@ void redis_socket_set_reply_timeout(struct redis_socket *self, int milliseconds_
 
 /* Returns the reason for a timeout, as static text. The socket may be closed. */
 struct connection_error redis_socket_timeout(const struct redis_socket *self);
-

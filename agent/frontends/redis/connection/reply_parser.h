@@ -74,4 +74,3 @@ void reply_parser_release(struct reply_parser *self);
 /* Parses the bytes from *at on, up to the end of a reply, and moves *at. Returns the reply, which
    is valid until the next call, or NULL after the last byte and after a protocol error. */
 const struct reply *reply_parser_next(struct reply_parser *self, const char **at, const char *end);
-

@@ -38,4 +38,3 @@ struct transport *tls_transport_new(struct tls *self, int fd, const char *host);
 
 /* The library's name and version, such as "mbedTLS 3.6.6". */
 const char *tls_library(void);
-

@@ -55,4 +55,3 @@ typedef void transport_done(void *owner, struct transport *transport, struct con
 
 /* Takes ownership of the descriptor. */
 struct transport *plain_transport_new(int fd);
-

@@ -69,4 +69,3 @@ void redis_url_name(const struct redis_url *self, char *out, size_t size);
    arguments of a process. Accepts text that begins with "--redis-url=", and malformed text, of
    which it may overwrite more. */
 void redis_url_redact(char *text);
-

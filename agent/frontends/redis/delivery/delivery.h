@@ -112,4 +112,3 @@ bool delivery_is_unreachable(const struct delivery *self);
 
 /* How many times the connection was ready again after a loss. */
 uint64_t delivery_reconnections(const struct delivery *self);
-

@@ -142,4 +142,3 @@ bool outbox_has_capacity_again(const struct outbox *self);
 /* Returns true if everything is delivered. A queued heartbeat does not count, because nobody waits
    for it. */
 bool outbox_is_empty(const struct outbox *self);
-

@@ -49,4 +49,3 @@ enum ownership_state ownership_compare(const struct ownership *self, const char 
 /* Writes the value for this sequence and a NUL. Returns the length without the NUL. */
 size_t ownership_text(const struct ownership *self, uint64_t sequence,
                       char out[OWNERSHIP_TEXT_SIZE]);
-

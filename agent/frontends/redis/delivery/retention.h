@@ -71,4 +71,3 @@ bool retention_is_trimmed(const struct retention *self);
 /* Returns `maxlen`, which the caller trims the stream to, if no entry is young anymore and the
    stream may be longer; otherwise 0. */
 uint64_t retention_trim_late(struct retention *self);
-

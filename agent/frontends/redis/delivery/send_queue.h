@@ -65,4 +65,3 @@ void send_queue_remove_batch(struct send_queue *self);
 /* Sets *piece to the queued bytes of the chunk with this number, from the oldest on. A piece has
    whole commands only. Returns false if there are fewer chunks. */
 bool send_queue_piece(const struct send_queue *self, size_t number, struct iovec *piece);
-

@@ -73,4 +73,3 @@ void control_messages_free_removed(struct control_messages *self, uint64_t deliv
 bool control_messages_is_full(const struct control_messages *self);
 bool control_messages_may_read(const struct control_messages *self);
 bool control_messages_may_remove(const struct control_messages *self);
-

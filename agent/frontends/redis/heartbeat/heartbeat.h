@@ -68,4 +68,3 @@ void heartbeat_advance(struct heartbeat *self);
 void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight);
 
 void heartbeat_stop(struct heartbeat *self);
-

@@ -32,4 +32,3 @@ struct run_alive *run_alive_ask(struct event_base *base, const struct log *log,
 
 /* Frees the query; `done` is not called. */
 void run_alive_cancel(struct run_alive *self);
-

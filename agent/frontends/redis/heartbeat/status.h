@@ -30,4 +30,3 @@ void status_count(struct status *self, const struct step_result *result);
 #define STATUS_REFRESHED 5
 void status_write(struct status *self, const struct cgroup *(*container)(void), size_t held_bytes,
                   uint64_t reconnects, struct buffer *out);
-

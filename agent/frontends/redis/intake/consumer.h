@@ -61,4 +61,3 @@ void consumer_search(struct consumer *self, size_t skip, size_t count);
 
 /* Closes the connection. */
 void consumer_stop(struct consumer *self);
-

@@ -197,4 +197,3 @@ void intake_stop(struct intake *self);
 
 /* Logs its state. */
 void intake_dump(const struct intake *self);
-

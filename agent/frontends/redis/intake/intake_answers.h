@@ -72,4 +72,3 @@ bool intake_has_new_cancels(const struct intake *self, uint64_t seen);
 
 /* Applies cancels to the steps in memory, and removes the messages that are done. */
 void intake_apply_messages(struct intake *self);
-

@@ -39,4 +39,3 @@ bool queued_step_matches(const struct queued_step *self, const struct payload *p
 
 /* Returns true if the step is valid and will be executed: it is not a cancel or a shutdown. */
 bool queued_step_is_work(const struct queued_step *self);
-

@@ -51,4 +51,3 @@ bool recent_steps_is_pending(const struct recent_steps *self, const char *step_i
 
 enum recent_steps_class recent_steps_classify(struct recent_steps *self, const char *step_id);
 void recent_steps_end_redelivery(struct recent_steps *self);
-
