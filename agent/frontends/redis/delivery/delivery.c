@@ -28,7 +28,8 @@
  * Redis can also lose data that it has acknowledged, if it restarts from an older snapshot or is
  * replaced by a replica that had not received the data. Then `committed` holds an older value or is
  * missing. Acknowledged batches are no longer in the queue and cannot be repeated here. The owner
- * gets DELIVERY_LOST_DATA and recovers what it can. The delivery continues with the next batch.
+ * gets DELIVERY_LOST_DATA and recovers what it can. The delivery continues with the next batch, or
+ * with an empty one: only a later loss than this write can be noticed.
  *
  * A connection has one request under way at a time. Between two requests an empty transaction is
  * open: a request begins inside it, and the request's last command opens the next one.
@@ -120,6 +121,7 @@ struct delivery_request {
   size_t committed_end;            /* the offset after the GET of EXPECT_COMMITTED */
   size_t replied;                  /* the number of replies that have arrived */
   bool executed;                   /* EXEC was answered with the replies of the transaction */
+  bool ignores_query;              /* the query is sent again; see on_committed */
   char rejection[160];             /* the first error reply, cut; empty: none */
   size_t rejected;                 /* the index of the command that has the error reply */
 };
@@ -145,6 +147,7 @@ struct delivery {
   struct delivery_request request; /* the request that is under way */
   bool check_due;                  /* `committed` has to be read before anything else */
   bool loss_reported;     /* DELIVERY_LOST_DATA was recorded, and nothing was delivered since */
+  bool write_due;         /* a transaction has to write `committed` before the next query */
   unsigned notifications; /* values of enum delivery_notification that the owner has not taken */
   struct error error;     /* of DELIVERY_FAILED */
   unsigned losses;        /* of connections during a request, since the last executed transaction */
@@ -227,6 +230,7 @@ static void add_transaction(struct delivery *self, const struct batch *batch) {
   char value[OWNERSHIP_TEXT_SIZE], ttl[DECIMAL_LENGTH_MAX + 1];
   (void)ownership_text(&self->ownership, self->ownership.delivered + 1, value);
   (void)snprintf(ttl, sizeof ttl, "%llu", self->ttl_seconds);
+  self->write_due = false;
   request->batch = *batch;
   request->expected[EXPECT_QUEUED] += batch->commands;
   add(request, EXPECT_QUEUED,
@@ -268,6 +272,7 @@ static void on_writable(void *owner) {
    is answered. */
 static void send_request(struct delivery *self, bool with_query) {
   struct delivery_request *request = &self->request;
+  request->ignores_query = false; /* which a handshake may have set */
   if (request->expected[EXPECT_EXECUTED] == 0)
     add(request, EXPECT_DISCARDED, COMMAND("DISCARD"));
   add(request, EXPECT_WATCHED, COMMAND("WATCH", self->keys->committed));
@@ -304,10 +309,10 @@ void delivery_flush(struct delivery *self) {
     send_request(self, false);
   } else if (!delivery_is_owner(self)) {
     send_ownership(self);
-  } else if (self->query.commands != NULL) {
+  } else if (self->query.commands != NULL && !self->write_due) {
     send_request(self, true);
-  } else if ((batch = send_queue_batch(self->send_queue)) != NULL) {
-    add_transaction(self, batch);
+  } else if ((batch = send_queue_batch(self->send_queue)) != NULL || self->write_due) {
+    add_transaction(self, batch != NULL ? batch : &(struct batch){0});
     send_request(self, false);
   } else if (!evtimer_pending(self->idle, NULL)) {
     /* Redis has accepted every command that it could reject. */
@@ -364,7 +369,9 @@ static void drop_connection(struct delivery *self, const char *why) {
 
 /* Handles a value of `committed`, which was read after a transaction or by an ownership check.
    Redis may have lost data, or another agent may have taken the job, even if the connection was
-   never lost. */
+   never lost. The owner learns of a loss before it gets an answer that was read after it, so the
+   replies to the query of this request are ignored then; also if the agent does not own the job
+   yet. */
 static void on_committed(struct delivery *self, const struct reply *reply) {
   bool was_owner = delivery_is_owner(self);
   bool executed = self->request.executed;
@@ -386,9 +393,10 @@ static void on_committed(struct delivery *self, const struct reply *reply) {
     return;
   }
   if (state == OWNERSHIP_LOST_DATA && !self->loss_reported) {
-    self->loss_reported = true;
+    self->loss_reported = self->write_due = self->request.ignores_query = true;
     record(self, DELIVERY_LOST_DATA);
   }
+  self->request.ignores_query |= !delivery_is_owner(self);
   if (delivered)
     record(self, was_owner ? DELIVERY_DELIVERED : DELIVERY_OWNED);
   /* The watch has aborted the transaction, so someone has written the key. The late transaction of
@@ -398,11 +406,9 @@ static void on_committed(struct delivery *self, const struct reply *reply) {
     drop_connection(self, "EXEC does nothing, though nobody has written the key");
 }
 
-/* Ignores the replies to a query that left with an ownership transaction if that was not executed:
-   the query is sent again. */
 static void on_query_reply(struct delivery *self, const struct reply *reply) {
   struct query *query = &self->query;
-  if (!delivery_is_owner(self))
+  if (self->request.ignores_query)
     return;
   redis_connection_mark_healthy(self->connection);
   CHECK(query->commands != NULL);
@@ -489,6 +495,7 @@ static void on_down(void *owner) {
         "log names a limit (client-query-buffer-limit, client-output-buffer-limit, "
         "maxmemory-clients), raise that limit",
         self->losses);
+  self->write_due = self->loss_reported;
   forget_request(self);
   (void)evtimer_del(self->idle);
 }
