@@ -2,6 +2,7 @@
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
+#include "tests/support/proc.h"
 #include "wire/step.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
@@ -234,6 +235,22 @@ JOB_TEST_NO_AGENT(the_next_agent_finds_more_steps_than_fit_into_memory) {
   for (int i = 0; i < TAKEN + PUSHED; i++)
     job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
   job_expect_nothing_left(job);
+}
+
+/* The newest steps are small, so that many are read at once, and 40 of 4 MiB follow. */
+JOB_TEST_NO_AGENT(large_steps_of_an_earlier_agent_are_returned_in_bounded_memory) {
+  enum { STEPS = 40 + 127, HELD_KIB_MAX = 64 * 1024 };
+  job_do(job, "EVAL %s 1 sandbox:%s:inflight",
+         "for i = 1, 167 do redis.call('LPUSH', KEYS[1], '{\"stepId\":\"' .. i .. "
+         "'\",\"kind\":\"none\",\"pad\":\"' .. string.rep('x', i <= 40 and 4194304 or 1) .. "
+         "'\"}') end",
+         job->id);
+  job_start_agent(job, NULL);
+  for (int i = 1; i <= STEPS; i++)
+    assert_string_equal(job_text(job_result(job), "stepId"), job_format(job, "%d", i));
+  if (agent_process_is_shipped())
+    assert_in_range(proc_status_kib(agent_process_pid(job->agent), "VmHWM"), 1, HELD_KIB_MAX);
+  job_wait_length(job, "inflight", 0);
 }
 
 /* The payload and the events are missing, and the stream has an event of another step. */

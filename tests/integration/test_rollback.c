@@ -254,6 +254,22 @@ JOB_TEST(a_step_that_is_too_large_to_restore_affects_no_other_step) {
   job_expect_nothing_left(job);
 }
 
+/* Redis goes back to a state that has the step. */
+JOB_TEST(a_step_that_is_too_large_to_restore_is_answered_once) {
+  const cJSON *running = marks_step(job, "ran; echo up; gate; echo down; gate 2");
+  job_push_until(job, running, "up");
+  job_push_larger(job, "large", STEP_PAYLOAD_MAX);
+  assert_true(wait_until(has_fetched_one, job, 6 * WAIT_BOUND_MS));
+  take_snapshot(job);
+  marks_open_gate(job, "");
+  job_wait_event(job, running, "stdout", "down");
+  restart_seen(job);
+  marks_open_gate(job, "2");
+  job_expect_answer(job, running, 0, NULL, "up\ndown\n");
+  assert_string_equal(job_text(job_result(job), "stepId"), "large");
+  job_expect_nothing_left(job);
+}
+
 static const char *const quick_copy[] = {"--repl-diskless-sync-delay", "0", NULL};
 
 static int set_up_quick_copy(void **state) {

@@ -110,6 +110,10 @@ STORE_TEST(the_agent_pauses_between_attempts_after_invalid_replies) {
       {"BLMOVE sandbox:j:in", "+OK\r\n", "a reply that redis does not give"},
       {"BLMOVE sandbox:j:in", "*1\r\n$1\r\n1\r\n", "a reply that redis does not give"},
       {"GET sandbox:j:committed", "$-1\r\n", "redis has lost what it had acknowledged"},
+      {"GET sandbox:j:started", "$1\r\nX\r\n", "interrupted: the agent ended"},
+      {"LLEN sandbox:j:inflight", ":1000\r\n", "started: pid"},
+      {"LINDEX sandbox:j:inflight", "$31\r\n{\"stepId\":\"0\",\"command\":\"true\"}\r\n",
+       "started: pid"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     print_message("%s: %s\n", rows[i].command, rows[i].why);

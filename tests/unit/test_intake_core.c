@@ -81,6 +81,8 @@ static void release_redis(struct redis *self) {
   *self = (struct redis){0};
 }
 
+#define CANCEL_OF(id) "{\"kind\":\"cancel\",\"stepId\":\"" id "\"}"
+
 /* --- an agent around intake ------------------------------------------------------------------- */
 
 struct write {
@@ -101,7 +103,8 @@ struct agent {
   uint64_t queued, sent;  /* numbers of writes; Redis has executed the sent ones */
   uint64_t reconnections; /* of the outbox */
   bool has_lost_data;
-  char *query; /* the commands; NULL: there is no query */
+  char *query;            /* the commands; NULL: there is no query */
+  const char *unanswered; /* inside `query` */
   query_answer *answer;
   bool has_taken; /* BLMOVE has moved the step `taken`, and the reply has not arrived */
   char *taken;
@@ -200,6 +203,7 @@ void delivery_query(struct delivery *self, char *commands, query_answer *answer,
   assert_ptr_equal(owner, self->agent->intake);
   assert_null(self->agent->query);
   self->agent->query = commands;
+  self->agent->unanswered = commands;
   self->agent->answer = answer;
 }
 
@@ -407,32 +411,39 @@ static void run_if_acknowledged(struct agent *self) {
   world.last_started = self->runs;
 }
 
-/* Lets the agent notice that Redis has lost acknowledged writes. */
+/* Lets the agent notice that Redis has lost acknowledged writes. It is told once until Redis has
+   acknowledged the next write, which sets `committed` again. */
 static void detect_loss(struct agent *self) {
-  if (world.redis.epoch == self->epoch && world.redis.sequence >= self->outbox.send_queue.delivered)
+  if (world.redis.epoch > self->epoch ||
+      (world.redis.epoch == self->epoch &&
+       world.redis.sequence >= self->outbox.send_queue.delivered))
     return;
-  if (world.redis.epoch > self->epoch)
+  self->sent = self->outbox.send_queue.delivered;
+  if (self->has_lost_data)
     return;
-  world.redis.epoch = self->epoch;
-  world.redis.sequence = self->sent = self->outbox.send_queue.delivered;
   self->has_lost_data = true;
   bool again = intake_lose_data(self->intake);
   assert_false(again && self->start == 0 && world.rollbacks == 0);
 }
 
-/* Redis executes a batch. The acknowledgement is a separate event. */
+/* Redis executes a batch, unless it has answered a part of a query. The acknowledgement is a
+   separate event. */
 static void send_batch(struct agent *self) {
   detect_loss(self);
-  if (world.redis.epoch != self->epoch)
+  if (world.redis.epoch > self->epoch || (self->query != NULL && self->unanswered != self->query))
     return;
-  self->sent = world.redis.sequence > self->sent ? world.redis.sequence : self->sent;
-  for (unsigned most = 1 + dice(5); most > 0 && self->sent < self->queued; most--)
+  if (!self->has_lost_data && world.redis.sequence > self->sent)
+    self->sent = world.redis.sequence;
+  for (unsigned most = 1 + dice(5); most > 0 && self->sent < self->queued; most--) {
+    world.redis.epoch = self->epoch;
+    world.redis.sequence = self->sent;
     execute(&self->writes[self->sent++]);
+  }
 }
 
 static void acknowledge(struct agent *self) {
   detect_loss(self);
-  if (world.redis.epoch != self->epoch)
+  if (world.redis.epoch > self->epoch)
     return;
   self->has_lost_data &= self->outbox.send_queue.delivered == self->sent;
   self->outbox.send_queue.delivered = self->sent;
@@ -476,19 +487,31 @@ static void answer_command(struct agent *self, const struct command_word *words)
   self->answer(self->intake, &reply);
 }
 
-/* The query is executed and answered between two batches. */
+/* The query is executed between two batches. Its answers arrive together or in two parts, and a
+   lost connection may execute the rest again. */
 static void answer_query(struct agent *self) {
   char *commands = self->query;
-  if (commands == NULL || self->sent != self->outbox.send_queue.delivered ||
-      world.redis.epoch != self->epoch)
+  if (commands == NULL || self->sent != self->outbox.send_queue.delivered)
     return;
-  self->query = NULL;
-  const char *at = commands, *end = commands + strlen(commands);
+  detect_loss(self);
+  if (world.redis.epoch > self->epoch)
+    return;
+  if (self->has_lost_data) { /* a transaction has written `committed` */
+    world.redis.epoch = self->epoch;
+    world.redis.sequence = self->sent;
+    self->has_lost_data = false;
+  }
+  const char *end = commands + strlen(commands);
   struct command_word words[3];
-  while (command_read(&at, end, words, 3))
+  for (unsigned most = dice(2) == 0 ? 1 + dice(6) : 1000; most > 0; most--) {
+    if (!command_read(&self->unanswered, end, words, 3))
+      break;
+    if (self->unanswered == end)
+      self->query = NULL;
     answer_command(self, words);
-  free(commands);
-  detect_loss(self); /* the frontend handles the notification later */
+  }
+  if (self->query != commands)
+    free(commands);
 }
 
 static char *move_one(void) {
@@ -590,7 +613,7 @@ static void push_cancel(void) {
   if (dice(8) == 0)
     snprintf(value, sizeof value, "garbage");
   else
-    snprintf(value, sizeof value, "{\"kind\":\"cancel\",\"stepId\":\"s%d\"}", number);
+    snprintf(value, sizeof value, CANCEL_OF("s%d"), number);
   struct list *list = &world.redis.lists[dice(4) == 0 ? IN : CONTROL];
   if (list == &world.redis.lists[CONTROL] || value[0] == '{')
     insert(list, 0, value, strlen(value));
@@ -606,6 +629,7 @@ static void take_over(bool is_killed) {
   if (world.redis.started != NULL)
     world.is_interrupted[number_of(world.redis.started)] = true;
   world.lost_memory |= world.rollbacks > 0;
+  world.redis.epoch = before->epoch;
   end_agent(&world.agents[1]);
   before->leaves_ms = virtual_time_ms + LEARN_MS;
   world.agents[1] = before;
@@ -639,7 +663,7 @@ static bool has_step(const struct redis *redis, int number) {
    removed, and its answer still on the way. */
 static void roll_back(void) {
   struct agent *self = world.agents[0];
-  bool is_earlier = world.snapshot.epoch != world.redis.epoch;
+  bool is_earlier = world.snapshot.epoch != self->epoch;
   if (!world.has_snapshot || (is_earlier && dice(4) > 0))
     return;
   world.rollbacks++;
@@ -656,16 +680,15 @@ static void roll_back(void) {
   release_redis(&world.redis);
   copy_redis(&world.redis, &world.snapshot);
   end_agent(&world.agents[1]);
-  if (world.redis.sequence < self->outbox.send_queue.delivered && dice(3) == 0)
+  if ((is_earlier || world.redis.sequence < self->outbox.send_queue.delivered) && dice(3) == 0)
     return; /* no connection is lost */
   memset(world.stale_until_ms, 0, sizeof world.stale_until_ms);
   self->reads = false;
   self->intake->control.activity = CONTROL_IDLE;
   self->reconnections++;
-  if (world.redis.sequence < self->outbox.send_queue.delivered)
-    detect_loss(self);
-  else
+  if (!is_earlier && world.redis.sequence >= self->outbox.send_queue.delivered)
     self->sent = world.redis.sequence;
+  detect_loss(self);
   free(self->taken);
   self->taken = NULL;
   self->has_taken = false;
@@ -857,6 +880,32 @@ TEST(the_copy_of_a_step_that_ends_after_a_reconnect_runs, NULL, NULL) {
   world.last_started = -1;
   drain();
   assert_int_equal(world.answers[0], 2);
+  end_schedule();
+  end_schedules();
+}
+
+/* The agent has fetched the step ahead, and the outbox has reconnected. */
+TEST(a_step_that_is_cancelled_while_inflight_is_checked_does_not_run, NULL, NULL) {
+  (void)state;
+  begin_schedules();
+  begin_schedule(1, false);
+  struct agent *self = world.agents[0];
+  push_step();
+  push_step();
+  while (self->runs < 0 || self->start > 0 || self->intake->fetched == NULL) {
+    send_batch(self);
+    acknowledge(self);
+    answer_query(self);
+    use_consumer(self);
+    advance(self);
+  }
+  lose_outbox(self);
+  advance(self);
+  insert(&world.redis.lists[CONTROL], 0, CANCEL_OF("s1"), strlen(CANCEL_OF("s1")));
+  read_control(self, 1);
+  self->must_cancel[1] = true;
+  drain();
+  check();
   end_schedule();
   end_schedules();
 }

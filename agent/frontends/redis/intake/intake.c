@@ -23,19 +23,17 @@
    take a step that went back to `in`, and then older steps would come after it. */
 #define BACKLOG_MAX 4
 
-/* The most control messages, or steps that go back to `in`, in one query. */
+/* The most control messages, and the most steps, in one query. */
 #define PAGE_MAX 128
-
-/* The steps in a page of a scan. */
-#define SCAN_PAGE 8
 
 /* GET, XREVRANGE and two LLEN; control messages and steps follow. */
 #define CHECK_COMMANDS 4
-#define COMMANDS_MAX (CHECK_COMMANDS + PAGE_MAX + SCAN_PAGE)
+#define COMMANDS_MAX (CHECK_COMMANDS + 2 * PAGE_MAX)
 
-/* The pause between checks if known steps are missing again. Redis then does not keep what is
-   written. */
-#define RESTORE_PAUSE_MS 1000
+/* After this many successive checks that find the same, there is a pause before each: Redis does not
+   keep what is written, or replies with nonsense. */
+#define CHECKS_REPEATED 2
+#define CHECK_PAUSE_MS 1000
 
 /* How long a shutdown waits for the search for redelivered steps. The search does not end if the
    consumer's connection is lost. */
@@ -56,6 +54,11 @@ static void expect_stale_moves(struct intake *self) {
 
 static bool is_listed(const struct queued_step *step) {
   return step != NULL && step->place != QUEUED_STEP_LOST;
+}
+
+/* Returns the number of steps that `inflight` has, as far as is known. */
+static size_t known_steps(const struct intake *self) {
+  return self->backlog + is_listed(self->running) + is_listed(self->fetched);
 }
 
 static void fetch(struct intake *self, struct queued_step *step) {
@@ -152,19 +155,6 @@ bool intake_lose_data(struct intake *self) {
   return again;
 }
 
-/* --- the step that an earlier agent had started ----------------------------------------------- */
-
-/* Finds the event in the newest entry of the stream: [[id, [field, value]]]. */
-static void read_events(struct intake_interrupted *self, const struct reply *reply) {
-  const struct reply *at = reply;
-  for (size_t deep = 0; deep < 3 && at != NULL; deep++)
-    at = at->type == REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
-  self->events = -1;
-  self->version = 1;
-  if (self->id != NULL && at != NULL && at->type == REPLY_STRING)
-    self->events = step_event_read_seq(at->str, at->len, self->id, &self->version);
-}
-
 void intake_interrupted_ended(struct intake *self) {
   self->earlier_agents = EARLIER_AGENTS_ENDED;
   if (self->state == INTAKE_AWAITING)
@@ -173,37 +163,43 @@ void intake_interrupted_ended(struct intake *self) {
 
 /* --- scanning `inflight` from the oldest step to the newest ----------------------------------- */
 
-/* Returns true if this is the known step, which is in the list once. */
+/* Returns true if this is the known step, which is in the list once, even if it is too large to be
+   restored. */
 static bool recognize_step(struct intake_scan *self, struct queued_step *step, unsigned flag,
                            const struct payload *payload) {
   if (step == NULL || (self->seen & flag) != 0 || !queued_step_matches(step, payload))
     return false;
   self->seen |= flag;
   self->skip++;
+  step->place = QUEUED_STEP_LISTED;
   step->is_doubtful = false;
   return true;
 }
 
+/* The scan begins again if the list has no end, or to let the removals leave the outbox. */
 static void scan_step(struct intake *self, const struct payload *payload) {
   struct intake_scan *scan = &self->scan;
+  scan->page.bytes += payload->length;
   if (recognize_step(scan, self->running, SEEN_RUNNING, payload) ||
       recognize_step(scan, self->fetched, SEEN_FETCHED, payload))
     return;
-  if (self->activity == INTAKE_TAKING) { /* BLMOVE may have moved the step */
-    scan->skip++;
+  scan->skip++;
+  if (self->activity == INTAKE_TAKING) /* BLMOVE may have moved the step */
     return;
-  }
   struct queued_step *step = queued_step_new(payload);
-  if (intake_is_interrupted(self, step)) {
+  bool is_interrupted = intake_is_interrupted(self, step);
+  if (is_interrupted)
     intake_answer_interrupted(self, step);
-  } else if (!intake_filter_step(self, step)) {
-    scan->skip++;
-    if (scan->older == NULL && (scan->seen & SEEN_FETCHED) == 0) {
-      scan->older = step;
-      return;
-    }
+  if (is_interrupted || intake_filter_step(self, step)) {
+    scan->skip--;
+    scan->removed += payload->length;
+  } else if (scan->older == NULL && (scan->seen & SEEN_FETCHED) == 0) {
+    scan->older = step;
+    step = NULL;
   }
   queued_step_free(step);
+  if (scan->skip > self->query.inflight + BACKLOG_MAX || scan->removed > 2 * INTAKE_PAGE_BYTES)
+    check_again(self);
 }
 
 static void become_ready(struct intake *self) {
@@ -213,17 +209,16 @@ static void become_ready(struct intake *self) {
     self->control.activity = CONTROL_IDLE;
   }
   self->is_unverified = false;
-  self->restores = 0;
+  self->restores = self->checked.repeated = 0;
+  self->check_ms = 0;
   if (self->query.in == 0)
     intake_finish_unmatched(self);
 }
 
 /* A known step that is not in the list is restored. */
 static void restore_lost(struct intake *self) {
-  log_line(self->log, self->restores > 0 ? LOG_DEBUG : LOG_WARN, NULL,
+  log_line(self->log, self->restores++ > 0 ? LOG_DEBUG : LOG_WARN, NULL,
            "redis has lost steps that were taken; they are restored");
-  if (self->restores++ > 0)
-    self->check_ms = clock_monotonic_ms() + RESTORE_PAUSE_MS;
   restore_steps(self);
 }
 
@@ -268,39 +263,42 @@ static size_t length_of(const struct reply *reply) {
    the last control message that was asked for. */
 static void begin_scan(struct intake *self, const struct payload *value) {
   const char *started = self->interrupted.id;
-  size_t known = self->backlog + is_listed(self->running) + is_listed(self->fetched);
-  bool takes = self->activity == INTAKE_TAKING;
   if (self->phase == INTAKE_STARTING && self->stale_until_ms == 0 &&
       delivery_had_owner(self->outbox->delivery))
     expect_stale_moves(self);
-  if (started != NULL && self->running != NULL && self->running->is_announced &&
-      strcmp(started, self->running->step_id) == 0)
-    intake_forget_interrupted(self);
-  else if (started != NULL && self->fetched != NULL && strcmp(started, self->fetched->step_id) == 0)
+  if (started != NULL && self->fetched != NULL && strcmp(started, self->fetched->step_id) == 0)
     fetch(self, NULL); /* the scan finds it */
-  bool is_back = self->interrupted.id != NULL && !self->is_unverified &&
-                 recent_steps_count_starts(&self->recent, self->interrupted.id) > 0;
-  if (is_back || (value != NULL && !control_messages_is_full(&self->control))) {
-    check_again(self); /* when the loss of data has been handled; or reads more messages */
-  } else if (self->interrupted.id != NULL && self->earlier_agents == EARLIER_AGENTS_MAY_RUN &&
+  if (value != NULL && !control_messages_is_full(&self->control)) {
+    check_again(self); /* to read more messages */
+  } else if (started != NULL && self->earlier_agents == EARLIER_AGENTS_MAY_RUN &&
              !self->handler->interrupted(self->owner)) {
     check_again(self);
     self->state = INTAKE_AWAITING;
-  } else if (self->query.inflight > known && self->query.inflight > self->backlog_max && !takes) {
+  } else if (self->query.inflight > known_steps(self) && self->query.inflight > self->backlog_max &&
+             self->activity != INTAKE_TAKING) {
     check_again(self);
     self->state = INTAKE_RETURNING;
   }
 }
 
-/* If Redis has lost the key `started` meanwhile, the step is answered nevertheless. */
+static void pace_checks(struct intake *self) {
+  struct intake_checked *last = &self->checked;
+  bool is_same =
+      self->query.inflight == last->inflight && self->control.next_number == last->next_number;
+  *last = (struct intake_checked){.inflight = self->query.inflight,
+                                  .next_number = self->control.next_number,
+                                  .repeated = is_same ? last->repeated + 1 : 0};
+  if (last->repeated >= CHECKS_REPEATED)
+    self->check_ms = clock_monotonic_ms() + CHECK_PAUSE_MS;
+}
+
 static void on_checked(struct intake *self, size_t number, const struct reply *reply,
                        const struct payload *value) {
   const size_t steps = CHECK_COMMANDS + self->query.messages;
   if (number == 0 && value != NULL) {
-    intake_forget_interrupted(self);
-    self->interrupted.id = memory_copy(value->bytes, value->length);
+    intake_read_started(self, value);
   } else if (number == 1) {
-    read_events(&self->interrupted, reply);
+    intake_read_events(self, reply);
   } else if (number == 2) {
     self->query.inflight = length_of(reply);
   } else if (number == 3) {
@@ -310,10 +308,12 @@ static void on_checked(struct intake *self, size_t number, const struct reply *r
   } else if (value != NULL) {
     scan_step(self, value);
   }
-  if (number + 1 == steps)
+  if (number + 1 == steps) {
+    pace_checks(self);
     begin_scan(self, value);
-  else if (number + 1 == self->query.end && value == NULL)
+  } else if (number + 1 == self->query.end && value == NULL) {
     finish_scan(self);
+  }
 }
 
 /* --- returning steps of `inflight` to `in`, from the newest to older ones --------------------- */
@@ -346,13 +346,16 @@ static void on_answer(void *owner, const struct reply *reply) {
   bool is_last = query->next == query->end, counts = query->phase == INTAKE_QUERY_SENT;
   if (counts && self->state == INTAKE_CHECKING)
     on_checked(self, number, reply, value);
-  else if (counts && self->state == INTAKE_RETURNING && value != NULL)
+  else if (counts && self->state == INTAKE_RETURNING && value != NULL &&
+           self->returned.bytes <= 2 * INTAKE_PAGE_BYTES)
     return_step(self, value);
   if (!is_last)
     return;
   if (self->state == INTAKE_RETURNING && counts) {
     intake_set_next_page(&self->returned, PAGE_MAX);
     check_again(self);
+  } else if (self->scan.skip > 0) {
+    intake_set_next_page(&self->scan.page, PAGE_MAX);
   }
   query->phase = INTAKE_QUERY_NONE;
   notify(self);
@@ -367,16 +370,18 @@ static void send_query(struct intake *self) {
       {"XREVRANGE", keys->events, "+", "-", "COUNT", "1"},
       {"LLEN", keys->inflight},
       {"LLEN", keys->in}};
-  char positions[PAGE_MAX + SCAN_PAGE][24];
+  char positions[2 * PAGE_MAX][24];
   bool returns = self->state == INTAKE_RETURNING;
   bool begins = !returns && self->scan.skip == 0;
   size_t newest = self->query.inflight, message = self->control.count + 1, messages = 0;
-  size_t first = begins ? 0 : CHECK_COMMANDS, end = CHECK_COMMANDS, steps = SCAN_PAGE;
+  size_t first = begins ? 0 : CHECK_COMMANDS, end = CHECK_COMMANDS;
   if (begins && self->phase == INTAKE_STARTING)
     messages = message < PAGE_MAX ? message : PAGE_MAX;
-  if (returns)
-    steps =
-        self->returned.count < newest - BACKLOG_MAX ? self->returned.count : newest - BACKLOG_MAX;
+  if (begins)
+    self->scan.page.count = known_steps(self) < PAGE_MAX ? known_steps(self) + 1 : PAGE_MAX;
+  size_t steps = returns ? self->returned.count : self->scan.page.count;
+  if (returns && steps > newest - BACKLOG_MAX)
+    steps = newest - BACKLOG_MAX;
   for (size_t i = 0; i < messages + steps; i++, end++) {
     size_t position = i < messages ? message + i
                       : returns    ? newest - i
@@ -399,7 +404,7 @@ static void send_query(struct intake *self) {
 
 static void send_query_if_due(struct intake *self) {
   bool checks = self->state == INTAKE_CHECKING && self->activity != INTAKE_ARRIVING &&
-                clock_monotonic_ms() >= self->check_ms;
+                (self->scan.skip > 0 || clock_monotonic_ms() >= self->check_ms);
   if (self->query.phase == INTAKE_QUERY_NONE &&
       self->outbox->send_queue.delivered >= self->written &&
       (checks || self->state == INTAKE_RETURNING) && outbox_capacity(self->outbox) > 0)
@@ -443,11 +448,6 @@ static void on_nothing(void *owner) {
   if (self->state != INTAKE_READY || self->running == NULL)
     check_again(self);
   notify(self);
-}
-
-static void on_page(void *owner, size_t length, const struct reply *steps) {
-  intake_search_page(owner, length, steps);
-  notify(owner);
 }
 
 static void end_activity(struct intake *self) {
@@ -606,7 +606,7 @@ struct intake *intake_new(struct event_base *base, const struct log *log,
                           void *owner) {
   static const struct consumer_handler consumer_handler = {.step = on_step,
                                                            .nothing = on_nothing,
-                                                           .page = on_page,
+                                                           .page = intake_search_page,
                                                            .denied = on_denied,
                                                            .reconnected = on_reconnected,
                                                            .failed = on_failed};

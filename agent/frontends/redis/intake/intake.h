@@ -25,7 +25,7 @@
  *
  * The hard part: two connections change the list `inflight`, agents that were superseded may still
  * add steps to it for some time, and Redis may come back with older data. A step that the agent
- * took for two steps would run twice. So the agent knows the oldest steps of the list: the running
+ * mistook for two steps would run twice. So the agent knows the oldest steps of the list: the running
  * one and at most one that was fetched ahead. A check compares these, and the key `started`, with
  * what Redis has, writes what differs, and is repeated until nothing differs.
  *
@@ -94,16 +94,25 @@ struct intake_query {
   size_t inflight, in; /* the lengths that were read */
 };
 
+/* The size of the next page of a list. */
+struct intake_page {
+  size_t count, bytes; /* of the steps in the page */
+};
+
 /* The scan of `inflight`, from the oldest step to the newest. */
 struct intake_scan {
   size_t skip;               /* the number of older steps, which were scanned and stay */
   unsigned seen;             /* the known steps among them: SEEN_RUNNING, SEEN_FETCHED */
   struct queued_step *older; /* the first unknown one, unless it is newer than the fetched one */
+  struct intake_page page;
+  size_t removed; /* bytes of the steps that were removed */
 };
 
-/* The size of the next page of a list. */
-struct intake_page {
-  size_t count, bytes; /* of the steps in the page */
+/* What the last check has found. */
+struct intake_checked {
+  size_t inflight;      /* the length of the list */
+  uint64_t next_number; /* of control messages */
+  unsigned repeated;    /* how many successive checks before it have found the same */
 };
 
 /* The search of `in` for steps that were cancelled or have run. It reads page after page, from the
@@ -139,12 +148,14 @@ struct intake {
   struct recent_steps recent;
   struct intake_query query;
   struct intake_scan scan;
+  struct intake_checked checked;
   struct intake_page returned; /* the newest steps of `inflight` */
   struct intake_search search;
   uint64_t written;       /* the position in the send queue at which the last write ends */
   uint64_t search_end;    /* the same of the search's last write */
-  uint64_t look_number;   /* the next control message when a query or a search began to look */
-  uint64_t looked_number; /* the same of the last one that has looked for every cancelled step */
+  uint64_t look_number;   /* control messages with a smaller number were known when the query or
+                             the search that is under way began */
+  uint64_t looked_number; /* steps of those with a smaller number were looked for in all lists */
   uint64_t reconnections; /* of the outbox */
   int64_t stale_until_ms; /* a BLMOVE may be stale until then; 0: there is none */
   int64_t check_ms;       /* the next check is not earlier */

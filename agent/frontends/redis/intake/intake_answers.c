@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "wire/json.h"
 
 static const char interrupted_message[] =
     "interrupted: the agent ended while this step was running";
 
-/* The most steps in one page of a search, and the bytes that a page should not exceed. */
+/* The most steps in one page of a search. */
 #define SEARCH_PAGE_MAX 8192
-#define PAGE_BYTES ((size_t)1024 * 1024)
 
 /* --- writes ----------------------------------------------------------------------------------- */
 
@@ -144,9 +144,27 @@ bool intake_filter_step(struct intake *self, const struct queued_step *step) {
 
 /* --- the step that an earlier agent had started ----------------------------------------------- */
 
-void intake_forget_interrupted(struct intake *self) {
+/* Redis may lose the key after a check has read it. The step is answered nevertheless. */
+void intake_read_started(struct intake *self, const struct payload *step_id) {
+  const struct queued_step *running = self->running;
+  bool is_own = running != NULL && running->is_announced &&
+                strlen(running->step_id) == step_id->length &&
+                memcmp(running->step_id, step_id->bytes, step_id->length) == 0;
   free(self->interrupted.id);
-  self->interrupted.id = NULL;
+  self->interrupted.id = is_own ? NULL : memory_copy(step_id->bytes, step_id->length);
+}
+
+/* Finds the event in the newest entry of the stream: [[id, [field, value]]]. */
+void intake_read_events(struct intake *self, const struct reply *entry) {
+  struct intake_interrupted *interrupted = &self->interrupted;
+  const struct reply *at = entry;
+  for (size_t deep = 0; deep < 3 && at != NULL; deep++)
+    at = at->type == REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
+  interrupted->events = -1;
+  interrupted->version = 1;
+  if (interrupted->id != NULL && at != NULL && at->type == REPLY_STRING)
+    interrupted->events =
+        step_event_read_seq(at->str, at->len, interrupted->id, &interrupted->version);
 }
 
 /* If this agent has started the step, Redis went back to older data since, and redelivers it. */
@@ -165,7 +183,8 @@ void intake_answer_interrupted(struct intake *self, const struct queued_step *st
     answer_by_agent(self, step != NULL ? step : &lone, &record, STEP_CAUSE_LOST,
                     interrupted_message, self->interrupted.events);
   }
-  intake_forget_interrupted(self);
+  free(self->interrupted.id);
+  self->interrupted.id = NULL;
 }
 
 bool intake_is_interrupted(const struct intake *self, const struct queued_step *step) {
@@ -233,9 +252,9 @@ static void search_step(struct intake *self, const struct payload *payload) {
 /* The first page has one step, because a step may have 64 MiB; the size doubles while the steps are
    small. */
 void intake_set_next_page(struct intake_page *self, size_t most) {
-  if (self->bytes < PAGE_BYTES)
+  if (self->bytes < INTAKE_PAGE_BYTES)
     self->count = 2 * self->count < most ? 2 * self->count : most;
-  else if (self->bytes > 2 * PAGE_BYTES && self->count > 1)
+  else if (self->bytes > 2 * INTAKE_PAGE_BYTES && self->count > 1)
     self->count /= 2;
   self->bytes = 0;
 }
@@ -247,11 +266,13 @@ void intake_end_search(struct intake *self) {
 
 /* LRANGE returns the newest step of the page first. A step that is too large for a page is skipped,
    and rejected when its turn comes. */
-void intake_search_page(struct intake *self, size_t length, const struct reply *steps) {
+void intake_search_page(void *owner, size_t length, const struct reply *steps) {
+  struct intake *self = owner;
   struct intake_search *search = &self->search;
   size_t wanted = search->page.count, count = steps != NULL ? steps->elements : 0;
   self->activity = INTAKE_IDLE;
   self->control.activity = CONTROL_IDLE;
+  self->handler->changed(self->owner);
   if (self->state != INTAKE_READY || search->phase != INTAKE_SEARCH_UNDER_WAY)
     return;
   search->length = length;
@@ -318,8 +339,11 @@ void intake_finish_unmatched(struct intake *self) {
   self->looked_number = self->look_number;
   if (self->stale_until_ms != 0 || self->backlog > 0)
     return; /* `inflight` may have the step */
+  const char *fetched =
+      self->fetched != NULL && queued_step_is_work(self->fetched) ? self->fetched->step_id : "";
   for (struct control_message *at = self->control.oldest; at != NULL; at = at->newer)
-    if (at->state == CONTROL_PENDING && at->number < self->look_number) {
+    if (at->state == CONTROL_PENDING && at->number < self->look_number &&
+        strcmp(at->step_id, fetched) != 0) {
       log_line(self->log, LOG_INFO, at->step_id, "cancel: no such step is running or waiting");
       control_messages_set_state(&self->control, at, CONTROL_DONE);
     }

@@ -38,11 +38,15 @@ void intake_answer_removed(struct intake *self);
    one during a scan, and moves a cancel to `control`. Returns false if the step is another one. */
 bool intake_filter_step(struct intake *self, const struct queued_step *step);
 
+/* Handles the value of `started`, and then the newest entry of the stream. Unless the value is this
+   agent's running step, an earlier agent had started the step. */
+void intake_read_started(struct intake *self, const struct payload *step_id);
+void intake_read_events(struct intake *self, const struct reply *entry);
+
 /* Returns whether this is the step that an earlier agent had started; answers it (`step` is NULL if
-   `inflight` does not have it); forgets it. */
+   `inflight` does not have it). */
 bool intake_is_interrupted(const struct intake *self, const struct queued_step *step);
 void intake_answer_interrupted(struct intake *self, const struct queued_step *step);
-void intake_forget_interrupted(struct intake *self);
 
 /* --- the search of `in` --- */
 
@@ -53,10 +57,13 @@ bool intake_has_unsearched_shutdown(const struct intake *self);
 /* Returns whether a page should be read. */
 bool intake_may_search(const struct intake *self);
 
-/* Reads the next page; handles it (consumer_handler.page); ends the search early. */
+/* Reads the next page; handles it, as consumer_handler.page; ends the search early. */
 void intake_search(struct intake *self);
-void intake_search_page(struct intake *self, size_t length, const struct reply *steps);
+void intake_search_page(void *owner, size_t length, const struct reply *steps);
 void intake_end_search(struct intake *self);
+
+/* The bytes that a page should not exceed. */
+#define INTAKE_PAGE_BYTES ((size_t)1024 * 1024)
 
 /* Chooses the size of the page after one that was read. */
 void intake_set_next_page(struct intake_page *self, size_t most);
@@ -64,7 +71,7 @@ void intake_set_next_page(struct intake_page *self, size_t most);
 /* --- control messages --- */
 
 /* Finishes the pending cancels that were read before the query or the search: neither list has
-   their steps. */
+   their steps. A cancel of the fetched step waits for READY. */
 void intake_finish_unmatched(struct intake *self);
 
 /* Returns whether there are pending cancels, and messages with at least this number. */
