@@ -81,8 +81,8 @@ struct secret_variable {
   enum masker_answer answer;
 };
 
-static bool has_variable(const struct step_secrets *self, const char *name) {
-  for (size_t i = 0; i < self->count; i++)
+static bool has_variable(const struct step_secrets *self, size_t count, const char *name) {
+  for (size_t i = 0; i < count; i++)
     if (strcmp(self->all[i].name, name) == 0)
       return true;
   return false;
@@ -94,18 +94,20 @@ static void add_variable(struct step_secrets *self, char *name, const char *valu
   self->all[self->count++] = (struct secret_variable){.name = name, .value = value};
 }
 
-/* Finds the variables that the step names, and those of its env that match a pattern. */
+/* Finds the variables that the step names, and those of its env that match a pattern. The names in
+   `env` are unique, so that only those in `secrets` are compared. */
 static void find_variables(struct step_secrets *self, const char *patterns,
                            const struct step *step) {
   for (char *const *name = step->secrets; name != NULL && *name != NULL; name++) {
     const char *value = value_of(step, *name);
-    if (!has_variable(self, *name))
+    if (!has_variable(self, self->count, *name))
       add_variable(self, memory_copy(*name, strlen(*name)), value != NULL ? value : "");
   }
+  const size_t named = self->count;
   char *const *env = patterns != NULL ? step->env : NULL;
   for (char *const *entry = env; entry != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
-    if (!has_variable(self, name) && matches(patterns, name))
+    if (!has_variable(self, named, name) && matches(patterns, name))
       add_variable(self, name, *entry + strlen(name) + 1);
     else
       free(name);
@@ -123,11 +125,15 @@ struct step_secrets secrets_add_step(struct secrets *self, const struct log *log
   for (size_t i = 0; i < added.count; i++) {
     if (added.all[i].answer == MASKER_MASKED)
       continue;
-    log_not_masked(log, step->step_id, added.all[i].name, added.all[i].answer);
+    if (count < STEP_SECRETS_MAX)
+      log_not_masked(log, step->step_id, added.all[i].name, added.all[i].answer);
     added.not_masked = memory_resize(added.not_masked, (count + 2) * sizeof *added.not_masked);
     added.not_masked[count++] = added.all[i].name;
     added.not_masked[count] = NULL;
   }
+  if (count > STEP_SECRETS_MAX)
+    log_line(log, LOG_WARN, step->step_id, "%zu more variables are not masked",
+             count - STEP_SECRETS_MAX);
   return added;
 }
 
@@ -142,19 +148,21 @@ void secrets_end_step(struct secrets *self, struct step_secrets *added) {
   free(added->not_masked);
 }
 
-/* Finds up to STEP_SECRETS_MAX values. Returns how many. */
+/* Finds up to STEP_SECRETS_MAX values, of as many names in `secrets`. Returns how many. */
 static size_t find_rejected(const struct secrets *self, const cJSON *root,
                             const char *values[STEP_SECRETS_MAX]) {
   const cJSON *env = cJSON_GetObjectItemCaseSensitive(root, "env"), *item;
-  size_t count = 0;
+  size_t count = 0, names = 0;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "secrets")) {
     const char *name = cJSON_GetStringValue(item), *value = NULL;
     if (name != NULL)
       value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(env, name));
     if (name != NULL && value == NULL)
       value = getenv(name);
-    if (value != NULL && count < STEP_SECRETS_MAX)
+    if (value != NULL)
       values[count++] = value;
+    if (++names == STEP_SECRETS_MAX)
+      break;
   }
   cJSON_ArrayForEach(item, env) {
     const char *value = cJSON_GetStringValue(item);

@@ -40,8 +40,8 @@ struct step_secrets {
       *not_masked; /* names of those that cannot be masked, ended by NULL; NULL if all are */
 };
 
-/* Adds the values of a step, which must outlive them, and logs the names of those that cannot be
-   masked. */
+/* Adds the values of a step, which must outlive them, and logs the names of the first
+   STEP_SECRETS_MAX that cannot be masked, and how many more there are. */
 struct step_secrets secrets_add_step(struct secrets *self, const struct log *log,
                                      const struct step *step);
 
