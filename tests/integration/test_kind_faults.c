@@ -1,4 +1,4 @@
-/* A huge directory: the file kinds list it in bounded memory. */
+/* File kinds in bounded memory: a huge directory is listed, and a small file is searched. */
 
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -68,6 +68,17 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
   job_shut_down(job);
   assert_int_equal(umount2(kind_rows_path(job, "huge"), MNT_DETACH), 0);
+}
+
+TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
+             a_small_file_that_is_named_is_searched_in_little_memory, job_setup_server,
+             job_teardown) {
+  kind_rows_file(job, "small", "yes\n");
+  job->setup.prepare = little_memory;
+  job_start_agent(job, NULL);
+  const cJSON *step = kind_rows_step(job, "'kind':'grep','path':'small','pattern':'y'");
+  job_expect_result(job, job_run(job, step), 0, NULL,
+                    "[{\"path\":\"small\",\"line\":1,\"text\":\"yes\",\"kind\":\"match\"}]");
 }
 
 TEST_GROUP(injection_begin_group, NULL)

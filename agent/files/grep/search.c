@@ -434,11 +434,14 @@ static int search_mapping(struct file_search *self, int fd, size_t size, const c
   return result;
 }
 
-/* Reads to the end, because the size of a file of /proc is unknown, and another may grow. */
+/* Reads to the end, because the size of a file of /proc is unknown, and another may grow. Reserves
+   memory for a large file only if it is one. */
 static int search_copy(struct file_search *self, int fd, size_t size, const char *path,
                        struct error *error) {
   struct buffer copy = {0};
-  int result = regular_file_fill(fd, -1, SEARCH_COPY_MAX + 1, &copy);
+  int result = regular_file_fill(fd, -1, SEARCH_FILE_MAX + 1, &copy);
+  if (result == 0 && copy.length > SEARCH_FILE_MAX)
+    result = regular_file_fill(fd, -1, SEARCH_COPY_MAX - SEARCH_FILE_MAX, &copy);
   if (result != 0)
     result = fail_to_read(error, path, strerror(errno));
   else if (copy.length > SEARCH_COPY_MAX)
