@@ -60,14 +60,19 @@ static bool is_plausible(const struct supervisor_page *copy) {
   return true;
 }
 
+/* After memcpy, the compiler may read the page again instead of the copy that was checked. */
+static void copy_once(void *copy, const volatile void *page, size_t size) {
+  const volatile char *from = page;
+  for (char *to = copy; size > 0; size--)
+    *to++ = *from++;
+}
+
 /* Nothing is read again afterwards, except the text of a failure. */
 static bool copy_page(struct supervisor_page *copy, const struct supervisor_page *page) {
-  memcpy(copy, page, SUPERVISOR_PAGE_SHORT);
-  atomic_signal_fence(memory_order_seq_cst);
+  copy_once(copy, page, SUPERVISOR_PAGE_SHORT);
   if (copy->alive_count > SUPERVISOR_ALIVE_MAX)
     return false;
-  memcpy(copy->alive, page->alive, copy->alive_count * sizeof *copy->alive);
-  atomic_signal_fence(memory_order_seq_cst);
+  copy_once(copy->alive, page->alive, copy->alive_count * sizeof *copy->alive);
   return true;
 }
 
@@ -86,7 +91,8 @@ void supervisor_page_end(struct supervisor_page *self, int status) {
 }
 
 struct process_tree_census supervisor_census_read(const struct supervisor_page *page) {
-  struct process_tree_census answer = page->census;
+  struct process_tree_census answer;
+  copy_once(&answer, &page->census, sizeof answer);
   answer.holder.name[sizeof answer.holder.name - 1] = '\0';
   answer.holder.command[sizeof answer.holder.command - 1] = '\0';
   if (answer.living < -1 || answer.living > PROCESS_TREE_MAX || answer.rss_bytes < 0 ||

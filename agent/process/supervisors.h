@@ -60,9 +60,11 @@ struct supervisor *supervisors_acquire(struct supervisors *self, const struct su
 
 void supervisor_start(struct supervisor *self);
 
-/* A stopped supervisor that has not received its task after SUPERVISOR_REPORT_MS is killed and
-   replaced, at most SUPERVISOR_REPLACED_MAX times. Then the task fails like a command that cannot
-   be executed. A task is received at most once. */
+/* A supervisor that is stopped, or blocked in the kernel, and has not received its task after
+   SUPERVISOR_REPORT_MS is killed and, once it is reaped, replaced, at most SUPERVISOR_REPLACED_MAX
+   times. Then the task fails like a command that cannot be executed. Until a supervisor that cannot
+   be killed is reaped, its task waits, and ends only when it is ordered to. A task is received at
+   most once. */
 #define SUPERVISOR_REPORT_MS 2000
 #define SUPERVISOR_REPLACED_MAX 3
 
