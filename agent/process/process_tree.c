@@ -283,6 +283,12 @@ struct member_list {
   int64_t now_ms, tick_ms, page_bytes;
 };
 
+/* Half of the time is left for the count. */
+static bool may_search(const struct tree_walk *walk) {
+  return walk->scan.until_ms == 0 ||
+         clock_monotonic_ms() < walk->scan.until_ms - walk->tree->turn_ms / 2;
+}
+
 /* Keeps the list sorted; if it is full, the smallest process is dropped. */
 static bool list_member(void *context, const struct tree_walk *walk,
                         const struct tree_member *member) {
@@ -290,7 +296,7 @@ static bool list_member(void *context, const struct tree_walk *walk,
   struct process_stat stat;
   if (!process_table_stat(member->pid, &stat) || !stat.lives)
     return false;
-  if (self->pipes != NULL && self->census.holder.pid == 0 && !is_time_over(walk) &&
+  if (self->pipes != NULL && self->census.holder.pid == 0 && may_search(walk) &&
       process_table_has_pipe(member->pid, self->pipes))
     self->census.holder = process_table_holder(member->pid);
   const int64_t age_ms = self->now_ms - (int64_t)stat.begin_ticks * self->tick_ms;
