@@ -135,14 +135,15 @@ static void pass_reply(struct scene *self) {
     close_far(self);
 }
 
-/* Passes bytes on until the transport has something to read. */
+/* Passes bytes on, and waits for some unless the transport has left any in its socket. */
 static void move(struct scene *self) {
   char bytes[65536];
   if (self->far < 0)
     return;
-  struct pollfd sides[2] = {{.fd = self->near, .events = POLLIN},
-                            {.fd = self->far, .events = POLLIN}};
-  assert_true(poll(sides, 2, WAIT_BOUND_MS) > 0);
+  struct pollfd sides[3] = {{.fd = self->near, .events = POLLIN},
+                            {.fd = self->far, .events = POLLIN},
+                            {.fd = self->transport->fd, .events = POLLIN}};
+  assert_true(poll(sides, 3, WAIT_BOUND_MS) > 0);
   if (sides[0].revents != 0 && pass(self->near, self->far, bytes, sizeof bytes) == 0) {
     close_far(self);
     return;

@@ -38,8 +38,8 @@
 /* The most plain bytes of a record: RFC 8446, 5.1. */
 #define RECORD_BYTES ((size_t)16384)
 
-/* The most reads of the socket in a turn of the loop. */
-#define READS_PER_TURN 32
+/* The most reads of the socket in a turn of the loop: two for each record. */
+#define READS_PER_TURN 8
 
 struct tls {
   mbedtls_ssl_config config;
@@ -332,7 +332,8 @@ static int receive(void *context, unsigned char *bytes, size_t size) {
                            bytes[0] <= MBEDTLS_SSL_MSG_APPLICATION_DATA
                        ? SERVER_SPEAKS_TLS
                        : SERVER_SPEAKS_NO_TLS;
-  return (int)length;
+  /* Otherwise, the library's result would be 0, as after empty records. */
+  return length == 0 && self->is_up ? MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY : (int)length;
 }
 
 /* --- the transport --------------------------------------------------------------------------- */
@@ -358,11 +359,11 @@ static int handshake(struct transport *transport) {
 static ssize_t read_tls(struct transport *transport, void *bytes, size_t size) {
   struct tls_transport *self = self_of(transport);
   int result = mbedtls_ssl_read(&self->ssl, bytes, size);
-  if (result == MBEDTLS_ERR_SSL_CONN_EOF || result == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
+  if (result == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
     return 0;
-  if (is_waiting(result))
+  if (is_waiting(result) || result == 0)
     return TRANSPORT_WAITS;
-  return result >= 0 ? result : fail(self, result);
+  return result > 0 ? result : fail(self, result);
 }
 
 static bool holds_bytes(const struct tls_transport *self) {
