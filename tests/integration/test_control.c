@@ -49,14 +49,24 @@ JOB_TEST(a_message_that_is_too_large_is_removed_and_no_other) {
   job_expect_nothing_left(job);
 }
 
-/* Messages that exist at startup are read on another connection. */
+static long long bytes_sent_to_redis(struct job *job) {
+  return job_ask_number(job, "EVAL %s 0",
+                        "return tonumber(string.match(redis.call('INFO', 'stats'), "
+                        "'total_net_input_bytes:(%d+)'))");
+}
+
+/* Messages that exist at startup are read on another connection. They are not sent back, either. */
 JOB_TEST_NO_AGENT(a_cancel_that_is_too_large_is_removed_at_startup) {
+  enum { LENGTH = 4000000 };
   const cJSON *step = job_push_echo(job, "runs");
   const char *id = job_text(step, "stepId");
-  job_push_control(job, job_format(job, "{\"kind\":\"cancel\",\"stepId\":\"%s\"%70000s", id, "}"));
+  job_push_control(job,
+                   job_format(job, "{\"kind\":\"cancel\",\"stepId\":\"%s\"%*s", id, LENGTH, "}"));
+  const long long before = bytes_sent_to_redis(job);
   job_start_agent(job, NULL);
   job_expect_answer(job, step, 0, NULL, "runs\n");
   job_expect_nothing_left(job);
+  assert_true(bytes_sent_to_redis(job) - before < LENGTH);
 }
 
 /* A client of version 0.2 pushes a cancel to `in`. It takes effect when the steps before it have

@@ -37,11 +37,11 @@ static void append(struct control_messages *self, struct control_message *messag
 }
 
 /* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a
-   valid cancel. At startup messages are read on another connection, which accepts longer ones. */
+   valid cancel. */
 static char *parse_cancel(const struct payload *payload) {
   struct step step;
   struct error error;
-  if (payload->is_truncated || payload->length > CONTROL_MESSAGE_BYTES)
+  if (payload->is_truncated)
     return NULL;
   bool is_cancel = step_parse(&step, kinds, payload->bytes, payload->length, &error) == 0 &&
                    step.kind == &step_cancel;
@@ -50,12 +50,16 @@ static char *parse_cancel(const struct payload *payload) {
   return step_id;
 }
 
+/* At startup, messages are read on another connection, which accepts longer ones. */
 struct control_message *control_messages_add(struct control_messages *self,
                                              const struct payload *payload) {
   struct control_message *message = memory_allocate(sizeof *message);
-  *message = (struct control_message){
-      .payload = *payload, .step_id = parse_cancel(payload), .number = self->next_number++};
-  message->payload.bytes = memory_copy(payload->bytes, payload->length);
+  *message = (struct control_message){.payload = *payload, .number = self->next_number++};
+  if (payload->length > CONTROL_MESSAGE_BYTES)
+    message->payload = (struct payload){
+        .bytes = payload->bytes, .length = CONTROL_MESSAGE_BYTES, .is_truncated = true};
+  message->payload.bytes = memory_copy(message->payload.bytes, message->payload.length);
+  message->step_id = parse_cancel(&message->payload);
   message->state = message->step_id != NULL ? CONTROL_PENDING : CONTROL_DONE;
   append(self, message);
   return message;
