@@ -27,8 +27,8 @@ struct execution_context {
   const char *agent_tag; /* unique to this agent; the tag of each execution begins with it */
 };
 
-/* What the engine does then. Called from the event loop only, except that engine_stop may call the
-   first. */
+/* The engine implements these. They are called from the event loop; engine_stop may also call
+   engine_execution_stalled. */
 void engine_execution_stalled(struct execution *execution);
 void engine_execution_done(struct execution *execution, const struct execution_result *end);
 

@@ -50,8 +50,8 @@ struct process_tree_census {
   struct pipe_holder holder; /* has one of the pipes open; pid 0: none was found */
 };
 
-/* Counts the processes, and lists at most `max` of them, the largest first. During the first half of
-   `turn_ms`, looks for one that has one of these pipes open (inode numbers, 0: none); NULL: does
+/* Counts the processes, and lists at most `max` of them, the largest first. During the first half
+   of `turn_ms`, looks for one that has one of these pipes open (inode numbers, 0: none); NULL: does
    not look. */
 struct process_tree_census process_tree_list(const struct process_tree *self, const ino_t pipes[2],
                                              struct step_process *list, size_t max);

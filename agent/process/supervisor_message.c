@@ -71,7 +71,7 @@ bool supervisor_message_is_pending(int end) {
 }
 
 /* The kernel closes the descriptors of a message that is received without space for them. */
-bool supervisor_message_take_back(int end) {
+bool supervisor_message_withdraw(int end) {
   char byte;
   return recv(end, &byte, sizeof byte, MSG_DONTWAIT) > 0;
 }

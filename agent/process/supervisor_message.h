@@ -39,7 +39,7 @@ bool supervisor_message_is_pending(int end);
 
 /* Receives that message in place of the supervisor, and discards it. Returns false if the
    supervisor has received it already. Does not block. */
-bool supervisor_message_take_back(int end);
+bool supervisor_message_withdraw(int end);
 
 /* Receives a message, and blocks for it. The body is in `space` or, if it travelled as a file, in a
    mapping that supervisor_message_release removes. `descriptors` are close-on-exec and the

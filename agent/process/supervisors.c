@@ -366,9 +366,9 @@ void supervisor_terminate(struct supervisor *self) {
 /* --- silent supervisors ----------------------------------------------------------------------- */
 
 /* The task never runs. `reason`: why; NULL: it was ordered to end. */
-static void take_back_task(struct supervisor *self, const char *reason) {
+static void withdraw_task(struct supervisor *self, const char *reason) {
   self->silent_since_ms = 0;
-  if (!supervisor_message_take_back(self->other_end))
+  if (!supervisor_message_withdraw(self->other_end))
     return; /* it has received the message in the meantime */
   if (reason != NULL) {
     self->page->failure.stage = EXEC_NO_PROCESS;
@@ -385,14 +385,14 @@ static void take_back_task(struct supervisor *self, const char *reason) {
 /* It was reaped without having received its task, which another process finds in the socket. */
 static void replace(struct supervisor *self) {
   if (self->order != SUPERVISOR_ORDER_NONE) {
-    take_back_task(self, NULL);
+    withdraw_task(self, NULL);
   } else if (self->replaced++ == SUPERVISOR_REPLACED_MAX) {
-    take_back_task(self, "its supervisor does not respond: another process of the same user may "
-                         "stop or kill it");
+    withdraw_task(self, "its supervisor does not respond: another process of the same user may "
+                        "stop or kill it");
   } else {
     supervisor_page_reset(self->page, self->is_waiting);
     if (start_process(self) != 0)
-      take_back_task(self, strerror(errno));
+      withdraw_task(self, strerror(errno));
   }
 }
 
@@ -406,7 +406,7 @@ static void check_silent(struct supervisor *self, int64_t now_ms) {
   if (has_task && !supervisor_message_is_pending(self->other_end))
     self->silent_since_ms = 0;
   else if (has_task && self->order != SUPERVISOR_ORDER_NONE)
-    take_back_task(self, NULL);
+    withdraw_task(self, NULL);
   else if (self->pid > 0)
     (void)kill(self->pid, is_late ? SIGKILL : SIGCONT);
 }
@@ -632,7 +632,7 @@ void supervisors_free(struct supervisors *self) {
     supervisor_kill(supervisor);
     bool has_nothing =
         !has_processes(supervisor) || (supervisor->state == SUPERVISOR_RUNS &&
-                                       supervisor_message_take_back(supervisor->other_end));
+                                       supervisor_message_withdraw(supervisor->other_end));
     if (has_nothing && supervisor->pid > 0)
       reap_killed(supervisor->pid, until_ms);
     remove_supervisor(supervisor);

@@ -8,8 +8,8 @@
 
 /*
  * Tells which entries of a walk are hidden, like ripgrep without `--no-ignore` and `--hidden`: by
- * ignore files, or by a leading "." of their names. PROTOCOL.md, "What is ignored", has the files
- * and their order.
+ * ignore files, or by a leading "." of their names. PROTOCOL.md, "Ignored files", has the files and
+ * their order.
  *
  * A repository begins at the next directory upwards with an entry `.git` of any kind. Links are
  * followed; only a regular file is an ignore file. One that cannot be read or is too long (glob.h)

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-bool levels_accepts(struct levels *self, const struct level_entry *entry) {
+bool levels_accept(struct levels *self, const struct level_entry *entry) {
   bool accepts =
       self->count < LEVELS_MAX ||
       (self->count > self->begin && self->compare(entry, self->entries[self->count - 1]) < 0);
@@ -78,8 +78,9 @@ struct level {
   int outermost; /* depth of the outermost excluded directory around the entry, or INT_MAX */
 };
 
-/* Returns whether the walk enters the directory. */
-static bool enters(const struct levels *self, struct level *level, const struct walk_entry *found) {
+/* Notes which entries the directory may have, and returns whether the walk enters it. */
+static bool enter_directory(const struct levels *self, struct level *level,
+                            const struct walk_entry *found) {
   const unsigned depth = (unsigned)found->depth + 1;
   if (level->outermost == INT_MAX && walk_is_excluded(found->name))
     level->outermost = found->depth;
@@ -101,7 +102,7 @@ static void read_level(struct levels *self, struct level *level, struct walk *wa
       level->outermost = INT_MAX;
     if ((unsigned)found.depth + 1 == level->depth && level->is_last == (level->outermost < INT_MAX))
       self->offer(self, &found);
-    if (found.type == DT_DIR && !enters(self, level, &found))
+    if (found.type == DT_DIR && !enter_directory(self, level, &found))
       walk_skip(walk);
   }
   const char *first;

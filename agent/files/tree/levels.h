@@ -32,7 +32,8 @@ struct level_entry {
 struct levels {
   /* Returns > 0 if `one` comes later than `other`. A directory comes before its entries. */
   int (*compare)(const struct level_entry *one, const struct level_entry *other);
-  /* Called for each entry of a level. Calls levels_add if it is wanted and levels_accepts it. */
+  /* Called for each entry of a level. Calls levels_add if it is wanted and levels_accept
+     returns true. */
   void (*offer)(struct levels *self, const struct walk_entry *found);
   struct levels_found *found;              /* except `entries` */
   struct level_entry *entries[LEVELS_MAX]; /* of the upper levels, then of this level in order */
@@ -42,8 +43,9 @@ struct levels {
 /* Depth 1 is the directory's own entries. Returns -1 if the root cannot be read. */
 int levels_read(struct levels *self, const char *path, unsigned max_depth, struct error *error);
 
-/* Whether the entry is among the first so far of its level; if not, the answer is cut. */
-bool levels_accepts(struct levels *self, const struct level_entry *entry);
+/* Returns whether the entry is among the first so far of its level; if not, notes that the answer
+   is cut. */
+bool levels_accept(struct levels *self, const struct level_entry *entry);
 
 /* Adds a copy of an entry and of its path, and frees the last entry if there are too many. */
 void levels_add(struct levels *self, const struct level_entry *entry);

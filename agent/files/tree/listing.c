@@ -59,7 +59,7 @@ static int gather_all(struct levels *chosen, const char *path, unsigned max_dept
     if ((unsigned)found.depth + 1 >= max_depth || found.length >= PATH_MAX)
       walk_skip(walk);
     struct level_entry entry = {.path = found.path};
-    if (found.length < PATH_MAX && read_stat(&entry, &found) && levels_accepts(chosen, &entry))
+    if (found.length < PATH_MAX && read_stat(&entry, &found) && levels_accept(chosen, &entry))
       levels_add(chosen, &entry);
   }
   const char *first;
@@ -70,7 +70,7 @@ static int gather_all(struct levels *chosen, const char *path, unsigned max_dept
 
 static void offer(struct levels *chosen, const struct walk_entry *found) {
   struct level_entry entry = {.path = found->path};
-  if (found->length < PATH_MAX && levels_accepts(chosen, &entry) && read_stat(&entry, found))
+  if (found->length < PATH_MAX && levels_accept(chosen, &entry) && read_stat(&entry, found))
     levels_add(chosen, &entry);
 }
 

@@ -56,7 +56,7 @@ static void offer(struct levels *levels, const struct walk_entry *found) {
                                          fstatat(found->parent, found->name, &file, 0) == 0 &&
                                          S_ISDIR(file.st_mode))};
   if (!is_excluded((const struct tree_choice *)levels, found, entry.is_directory) &&
-      levels_accepts(levels, &entry))
+      levels_accept(levels, &entry))
     levels_add(levels, &entry);
 }
 

@@ -49,7 +49,7 @@ struct lookup {
 
 /* --- the look-up, in a thread ----------------------------------------------------------------- */
 
-static void let_go(struct lookup *self) {
+static void release_lookup(struct lookup *self) {
   if (atomic_fetch_sub(&self->holders, 1) > 1)
     return;
   if (self->addresses != NULL)
@@ -161,7 +161,7 @@ static void *look_up(void *context) {
     explain(self, error, errno);
   }
   (void)eventfd_write(self->answered_fd, 1); /* cannot fail at 0 */
-  let_go(self);
+  release_lookup(self);
   return NULL;
 }
 
@@ -221,7 +221,7 @@ static void end_lookup(struct dialer *self) {
   if (self->answered != NULL)
     event_free(self->answered);
   self->answered = NULL;
-  let_go(self->lookup);
+  release_lookup(self->lookup);
   self->lookup = NULL;
 }
 
