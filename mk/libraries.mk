@@ -29,7 +29,7 @@ $(event_config)/event2/event-config.h: $(sources)/.fetched deps/configure-libeve
 
 # The licenses of all that is linked into the programs, and of the authorities in the carrier image.
 licenses := build/licenses
-$(licenses): LICENSE $(sources)/.fetched
+$(licenses): LICENSE mk/libraries.mk $(sources)/.fetched
 	@tail -n +1 LICENSE $(addprefix $(sources)/,libevent/LICENSE cjson/LICENSE pcre2/LICENCE.md \
 	  mbedtls/LICENSE) /usr/share/doc/musl/copyright /usr/share/doc/ca-certificates/copyright >$@.new
 	@mv $@.new $@
