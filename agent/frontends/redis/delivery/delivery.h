@@ -74,9 +74,9 @@ void delivery_flush(struct delivery *self);
 /* Sends a query, which is one or more encoded commands that change nothing, with the next request:
    before the next batch, or with the ownership transaction. The delivery frees `commands`. Commands
    without a reply are sent again after a lost connection, before any batch. `answer` is called once
-   per command, in order, unless the delivery fails, and after DELIVERY_LOST_DATA was taken if Redis
-   has lost data; a string longer than payload_limit() is truncated. No batch is delivered between the execution of the query and its last answer. Only one
-   query may be pending. */
+   per command, in order, unless the delivery fails; if Redis has lost data, after that notification
+   was taken. A string longer than payload_limit() is truncated. No batch is delivered between the
+   execution of the query and its last answer. Only one query may be pending. */
 typedef void query_answer(void *owner, const struct reply *reply);
 void delivery_query(struct delivery *self, char *commands, query_answer *answer, void *owner);
 

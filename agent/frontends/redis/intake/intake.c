@@ -30,8 +30,8 @@
 #define CHECK_COMMANDS 4
 #define COMMANDS_MAX (CHECK_COMMANDS + 2 * PAGE_MAX)
 
-/* After this many successive checks that find the same, there is a pause before each: Redis does not
-   keep what is written, or replies with nonsense. */
+/* If a check finds the same as this many checks before it, there is a pause before the next one:
+   Redis does not keep what is written, or replies with nonsense. */
 #define CHECKS_REPEATED 2
 #define CHECK_PAUSE_MS 1000
 

@@ -25,9 +25,9 @@
  *
  * The hard part: two connections change the list `inflight`, agents that were superseded may still
  * add steps to it for some time, and Redis may come back with older data. A step that the agent
- * mistook for two steps would run twice. So the agent knows the oldest steps of the list: the running
- * one and at most one that was fetched ahead. A check compares these, and the key `started`, with
- * what Redis has, writes what differs, and is repeated until nothing differs.
+ * mistook for two steps would run twice. So the agent knows the oldest steps of the list: the
+ * running one and at most one that was fetched ahead. A check compares these, and the key
+ * `started`, with what Redis has, writes what differs, and is repeated until nothing differs.
  *
  *   state      next       when
  *   CHECKING   READY      a check has written nothing
