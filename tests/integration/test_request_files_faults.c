@@ -174,6 +174,30 @@ SIDECAR_TEST(the_agent_does_not_touch_files_of_others) {
   assert_int_equal(tree_count(sidecar->tree, "tools"), 7);
 }
 
+/* --- while all executions are busy ------------------------------------------------------------ */
+
+SIDECAR_TEST(requests_that_cannot_run_do_not_wait_for_an_execution) {
+  static const char *const arguments[] = {"--concurrency=1", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
+  sidecar_request(sidecar, "busy", "{'command':'exec sleep 600.070','timeout':120}");
+  assert_true(proc_wait_for("sleep 600.070", WAIT_BOUND_MS) > 0);
+  sidecar_request(sidecar, "runs", "{'command':'echo first'}");
+  sidecar_request(sidecar, "invalid", "{'command':5}");
+  sidecar_expect(sidecar, "invalid", 125, "",
+                 "tool-executor: command: expected a string, got a number");
+  sidecar_request(sidecar, "short", "{'command':'touch ");
+  sidecar_expect(sidecar, "short", 125, "",
+                 "tool-executor: request is not valid JSON: it ends too early, after 18 bytes");
+  tree_make(sidecar->tree, "tools/exec-request-f.json|");
+  agent_process_wait_log(sidecar->agent, "[f] is ignored: it is a FIFO");
+  assert_false(sidecar_has(sidecar, sidecar_claim_name("runs")));
+  assert_true(proc_find("sleep 600.070") > 0);
+  /* The request that runs is the one that is there then. */
+  sidecar_request_whole(sidecar, "runs", "{'command':'echo second'}");
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("busy"))), 0);
+  sidecar_expect(sidecar, "runs", 0, "second", "");
+}
+
 /* --- results ---------------------------------------------------------------------------------- */
 
 /* A script opens its `.tmp` with `>`, which follows links. */

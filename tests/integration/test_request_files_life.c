@@ -176,6 +176,22 @@ SIDECAR_TEST(a_living_agent_answers_for_a_dead_one) {
   (void)kill(command, SIGKILL);
 }
 
+/* The other agent claims the request after this one has read it. */
+SIDECAR_TEST(a_busy_agent_answers_for_a_dead_one) {
+  const char *const arguments[] = {"--concurrency=1", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
+  sidecar_request(sidecar, "busy", "{'command':'exec sleep 600.071','timeout':120}");
+  assert_true(proc_wait_for("sleep 600.071", WAIT_BOUND_MS) > 0);
+  sidecar_request(sidecar, "1", "{'command':'exec sleep 600.072'}");
+  sidecar_wait_known(sidecar, 2);
+  struct agent_process *other = sidecar_spawn(sidecar, NULL);
+  pid_t command = proc_wait_for("sleep 600.072", WAIT_BOUND_MS);
+  assert_true(command > 0);
+  agent_process_free(other);
+  sidecar_expect(sidecar, "1", 125, "", INTERRUPTED);
+  assert_true(proc_find("sleep 600.071") > 0);
+}
+
 /* --- cancel ----------------------------------------------------------------------------------- */
 
 SIDECAR_TEST(a_deleted_request_is_cancelled) {

@@ -126,10 +126,18 @@ static bool logs_state(void *context) {
   return agent_process_count_log(agent, expected->text) > 0;
 }
 
-void sidecar_wait_known(struct sidecar *self, int requests) {
-  struct expected_log expected = {self, formatted(", %d requests known, ", requests)};
+static void wait_for_state(struct sidecar *self, const char *text) {
+  struct expected_log expected = {self, text};
   if (!wait_until(logs_state, &expected, BOUND_MS))
-    agent_process_fail(self->agent, "there are never %d requests", requests);
+    agent_process_fail(self->agent, "the state is never `%s`", text);
+}
+
+void sidecar_wait_known(struct sidecar *self, int requests) {
+  wait_for_state(self, formatted(", %d requests known, ", requests));
+}
+
+void sidecar_wait_read(struct sidecar *self, int requests) {
+  wait_for_state(self, formatted(", %d requests known, 0 to be read, ", requests));
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

@@ -79,5 +79,7 @@ const cJSON *sidecar_dispatch(struct sidecar *self, const char *id, const char *
 void sidecar_wait_for(struct sidecar *self, const char *name);
 void sidecar_wait_gone(struct sidecar *self, const char *name);
 
-/* Waits until the agent knows this number of requests, by the state that it logs. */
+/* Waits until the agent knows this number of requests, by the state that it logs; and has read
+   all of them. */
 void sidecar_wait_known(struct sidecar *self, int requests);
+void sidecar_wait_read(struct sidecar *self, int requests);

@@ -17,6 +17,10 @@ enum {
   FILES = 400,
   FILE_SIZE = 256 * 1024,
   REQUESTS = 12,
+  RUNNING_MAX = 16,
+  GROWING = 32,
+  GROWN_ITEMS = 600000,
+  OTHERS = 100000,
   ATTEMPTS = 3,
   CROWD_S = 500 /* after which it exits */
 };
@@ -183,6 +187,72 @@ SIDECAR_TEST(links_that_exist_at_the_start_delay_no_request) {
   make_links(sidecar);
   sidecar_start(sidecar, NULL);
   expect_service(sidecar, NULL);
+}
+
+static void start_sleeps(struct sidecar *sidecar) {
+  for (int i = 0; i < RUNNING_MAX; i++)
+    sidecar_request(sidecar, formatted("s%d", i),
+                    "{'argv':['sleep','600.095'],'timeout':120,'workDir':'/tmp'}");
+  for (int i = 0; i < RUNNING_MAX; i++)
+    sidecar_wait_for(sidecar, sidecar_claim_name(formatted("s%d", i)));
+}
+
+/* Writes a request of 2 MB that takes long to read. */
+static void write_invalid(const struct sidecar *sidecar, const char *name) {
+  static char text[3 * GROWN_ITEMS + 32];
+  char *end = stpcpy(text, "{\"command\":5,\"args\":[\"\"");
+  for (int i = 1; i < GROWN_ITEMS; i++)
+    end = stpcpy(end, ",\"\"");
+  end = stpcpy(end, "]}");
+  sidecar_write(sidecar, name, text, (size_t)(end - text));
+}
+
+static void grow_requests(struct sidecar *sidecar) {
+  for (int i = 0; i < GROWING; i++)
+    sidecar_request(sidecar, formatted("g%d", i), "{'argv':['true'],'workDir':'/tmp'}");
+  sidecar_wait_known(sidecar, RUNNING_MAX + GROWING);
+  for (int i = 0; i < GROWING; i++)
+    write_invalid(sidecar, sidecar_request_name(formatted("g%d", i)));
+}
+
+/* Deletes the requests, and the results that they may have. */
+static void delete_requests(struct sidecar *sidecar, const char *prefix, int count) {
+  for (int i = 0; i < count; i++) {
+    const char *id = formatted("%s%d", prefix, i);
+    (void)unlink(sidecar_path(sidecar, sidecar_request_name(id)));
+    (void)unlink(sidecar_path(sidecar, sidecar_result_name(id)));
+  }
+}
+
+/* The requests are small when they are found, and large when one of them can run. */
+SIDECAR_TEST(requests_that_grow_while_they_wait_delay_no_other) {
+  start_on_tmpfs(sidecar, NULL);
+  for (int attempt = 1;; attempt++) {
+    start_sleeps(sidecar);
+    grow_requests(sidecar);
+    sidecar_request(sidecar, "new", "{'argv':['true'],'workDir':'/tmp'}");
+    double begin_ms = machine_clock_ms();
+    delete_requests(sidecar, "s", 1);
+    sidecar_wait_for(sidecar, sidecar_result_name("new"));
+    if (is_within("a request", begin_ms, SERVED_MS))
+      return;
+    assert_true(attempt < ATTEMPTS);
+    sidecar_delete(sidecar, "new");
+    delete_requests(sidecar, "s", RUNNING_MAX);
+    delete_requests(sidecar, "g", GROWING);
+    sidecar_wait_known(sidecar, 0);
+  }
+}
+
+/* Requests that the agent has read, and leaves to another one. */
+SIDECAR_TEST(numerous_requests_for_another_agent_delay_no_other) {
+  static const char *const settings[] = {"SYMPOZIUM_SKILL_PACK=mine", NULL};
+  static const struct agent_setup setup = {.environment = settings};
+  start_on_tmpfs(sidecar, &setup);
+  for (int i = 0; i < OTHERS; i++)
+    sidecar_request(sidecar, formatted("o%d", i), "{'target':'other'}");
+  sidecar_wait_read(sidecar, OTHERS);
+  expect_service(sidecar, &setup);
 }
 
 static void serve_beside_files(struct sidecar *sidecar, const struct agent_setup *setup) {

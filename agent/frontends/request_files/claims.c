@@ -46,6 +46,10 @@ const char *claims_id_of(const char *name) {
   return strncmp(name, CLAIM_PREFIX, prefix) == 0 && name[prefix] != '\0' ? name + prefix : NULL;
 }
 
+bool claims_exists(const struct ipc_directory *ipc, const char *id) {
+  return ipc_directory_has(ipc, claim_name(id).text);
+}
+
 /* Opens a directory with O_PATH, for names below it and for fstat(2). Returns -1 with errno. */
 static int open_directory(int directory, const char *name) {
   return openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -96,8 +100,7 @@ static enum claim fail_or_take_over(const struct ipc_directory *ipc, const char 
 
 enum claim claims_acquire(struct ipc_directory *ipc, const char *id, int *lock) {
   const struct ipc_name name = claim_name(id), hidden = ipc_hidden_name();
-  struct stat file;
-  if (fstatat(ipc->tools, name.text, &file, AT_SYMLINK_NOFOLLOW) == 0)
+  if (claims_exists(ipc, id))
     return claims_take_over(ipc, id, lock);
   int claim = make_claim(ipc, ipc->plain_mkdir ? name.text : hidden.text, lock);
   if (claim < 0)

@@ -31,6 +31,8 @@ enum claim claims_acquire(struct ipc_directory *ipc, const char *id, int *lock);
 /* Only takes over: CLAIM_OF_DEAD, CLAIM_ANSWERED or CLAIM_FOREIGN. */
 enum claim claims_take_over(const struct ipc_directory *ipc, const char *id, int *lock);
 
+bool claims_exists(const struct ipc_directory *ipc, const char *id);
+
 /* Records that the request was answered, and closes the lock. */
 void claims_close_answered(int *lock);
 

@@ -48,6 +48,7 @@ enum request_found {
   REQUEST_OF_OTHERS, /* it is for another sidecar */
   /* These are of a file, not of its text: */
   REQUEST_NONE,       /* not a regular file; the error names its type */
+  REQUEST_LONG,       /* it has more bytes than are read now */
   REQUEST_UNREADABLE, /* it cannot be read now; the error says why */
   REQUEST_GONE
 };

@@ -18,7 +18,8 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* The most requests that are read, and then begin to run, in a turn of the loop. */
+/* The most requests that are read in a turn of the loop, of those that wait for an execution and of
+   the others. */
 #define READS_A_TURN 32
 
 /* After a request was read that waits behind the others, there is a pause, so that other work is
@@ -121,7 +122,7 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   char *line = memory_format(INBOX_LOG_PREFIX "exec [%s] (timeout=%us, workdir=%s)", exec->id,
                              step.step.timeout_seconds, step.step.working_directory);
   request->step = (struct step){0};
-  exec->state = EXEC_RUNNING;
+  inbox_set_state(&self->inbox, exec, EXEC_RUNNING);
   self->wanted--;
   self->running++;
   self->running_bytes += (size_t)exec->file.st_size;
@@ -132,22 +133,44 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   free(line);
 }
 
-/* Returns the request that can be read and run now; NULL if there is none. The engine wants no more
+/* Returns the most bytes of a request that can run now; 0: none can. The engine wants no more
    executions when it leaves: then small requests are only answered. */
-static struct exec *next_request(const struct request_files_frontend *self, bool behind) {
-  if (!is_leaving(self) && (self->state != SERVING || self->wanted == 0))
-    return NULL;
-  struct exec *exec = is_leaving(self) && behind ? NULL : inbox_next(&self->inbox, behind);
-  bool may_run =
-      exec != NULL && payload_limit_has_capacity(self->running_bytes, (size_t)exec->file.st_size);
-  return may_run || is_leaving(self) ? exec : NULL;
+static size_t capacity(const struct request_files_frontend *self) {
+  if (is_leaving(self))
+    return SIZE_MAX;
+  if (self->wanted == 0)
+    return 0;
+  return self->running_bytes == 0 ? SIZE_MAX : payload_limit() - self->running_bytes;
 }
 
-/* Reads a request, and runs it if it is for this agent. Returns false if it is not. */
+/* Writes the oldest requests in this state that can be read now, as inbox_oldest does. If the first
+   EXEC_READY one cannot run, the others do not, so that it does not wait forever. */
+static size_t find_requests(const struct request_files_frontend *self, enum exec_state state,
+                            bool behind, struct exec **out, size_t most) {
+  if ((self->state != SERVING && (behind || !is_leaving(self))) ||
+      (state == EXEC_READY && capacity(self) == 0))
+    return 0;
+  size_t count = inbox_oldest(&self->inbox, state, behind, out, most);
+  if (state == EXEC_READY && count > 0 && (size_t)out[0]->file.st_size > capacity(self))
+    return 0;
+  return count;
+}
+
+static bool has_work(const struct request_files_frontend *self, bool behind) {
+  struct exec *first;
+  return find_requests(self, EXEC_READY, behind, &first, 1) > 0 ||
+         find_requests(self, behind ? EXEC_BEHIND : EXEC_FOUND, behind, &first, 1) > 0;
+}
+
+/* Reads a request, and runs it if it is for this agent and is the first that can run. Returns false
+   if it does not run. */
 static bool read_request(struct request_files_frontend *self, struct exec *exec) {
   struct exec_request request;
   char reason[64];
-  bool is_mine = inbox_take(&self->inbox, exec, &request);
+  bool is_first = exec->state == EXEC_READY || self->inbox.in[EXEC_READY].first == NULL;
+  if (exec->state == EXEC_READY && (size_t)exec->file.st_size > capacity(self))
+    return false;
+  bool is_mine = inbox_claim(&self->inbox, exec, is_first ? capacity(self) : 0, &request);
   if (is_mine && is_leaving(self)) {
     (void)snprintf(reason, sizeof reason, "stopped by %s", engine_leaving(&self->frontend));
     inbox_refuse(&self->inbox, exec, EXECUTION_EXIT_NOT_RUN, reason);
@@ -158,12 +181,20 @@ static bool read_request(struct request_files_frontend *self, struct exec *exec)
   return is_mine;
 }
 
+static void read_oldest(struct request_files_frontend *self, enum exec_state state) {
+  struct exec *oldest[READS_A_TURN];
+  size_t count = find_requests(self, state, false, oldest, READS_A_TURN);
+  for (size_t i = 0; i < count; i++)
+    (void)read_request(self, oldest[i]);
+}
+
 static void read_requests(struct request_files_frontend *self) {
   struct exec *exec;
-  for (int i = 0; i < READS_A_TURN && (exec = next_request(self, false)) != NULL; i++)
-    (void)read_request(self, exec);
+  read_oldest(self, EXEC_READY);
+  read_oldest(self, EXEC_FOUND);
   int64_t begin_ms = clock_monotonic_ms();
-  if (begin_ms >= self->behind_ms && (exec = next_request(self, true)) != NULL) {
+  if (begin_ms >= self->behind_ms && (find_requests(self, EXEC_READY, true, &exec, 1) > 0 ||
+                                      find_requests(self, EXEC_BEHIND, true, &exec, 1) > 0)) {
     int64_t pause = read_request(self, exec) ? 1 : BEHIND_PAUSE;
     int64_t end_ms = clock_monotonic_ms();
     self->behind_ms = end_ms + (end_ms - begin_ms) * pause;
@@ -217,9 +248,9 @@ static void result(struct frontend *frontend, const struct execution *execution,
 static void arm_turn(struct request_files_frontend *self) {
   int64_t now_ms = clock_monotonic_ms();
   int64_t due_ms = inbox_due_ms(&self->inbox, self->state == SERVING);
-  if (next_request(self, false) != NULL)
+  if (has_work(self, false))
     due_ms = now_ms;
-  else if (self->behind_ms < due_ms && next_request(self, true) != NULL)
+  else if (self->behind_ms < due_ms && has_work(self, true))
     due_ms = self->behind_ms;
   if (self->state == FINISHING && self->finish_ms < due_ms)
     due_ms = self->finish_ms;
@@ -245,7 +276,7 @@ LOOP_CALLBACK(on_turn, struct request_files_frontend *self) {
   }
   inbox_turn(&self->inbox, self->state == SERVING);
   read_requests(self);
-  if (self->state == CLOSING && next_request(self, false) == NULL)
+  if (self->state == CLOSING && !has_work(self, false))
     close_now(self);
   else
     arm_turn(self);
@@ -381,7 +412,7 @@ static void close_frontend(struct frontend *frontend, enum frontend_close how) {
   if (self->state == CLOSED)
     return;
   self->state = CLOSING;
-  if (how == FRONTEND_CLOSE_IMMEDIATE || next_request(self, false) == NULL)
+  if (how == FRONTEND_CLOSE_IMMEDIATE || !has_work(self, false))
     close_now(self);
 }
 
@@ -390,7 +421,7 @@ static void dump(const struct frontend *frontend) {
   log_line(self->inbox.log, LOG_WARN, NULL,
            "state: frontend files: %s, %zu requests known, %zu to be read, %u running, %s",
            self->options.directory, inbox_count(&self->inbox, EXEC_NEW, EXEC_ANSWERED),
-           inbox_count(&self->inbox, EXEC_FOUND, EXEC_FOUND), self->running,
+           inbox_count(&self->inbox, EXEC_FOUND, EXEC_BEHIND), self->running,
            self->inotify >= 0 ? "inotify" : "no inotify");
 }
 

@@ -35,9 +35,11 @@
 /* So is a file that was read this many times and is still incomplete. */
 #define READS_SOON 8
 
-/* The most names of a scan in a turn of the loop, the most requests that are looked for because it
-   has not seen them, and the most results; each costs several system calls. */
+/* The most names of a scan in a turn of the loop, and the most requests that are looked for because
+   the scan has not seen them. */
 #define NAMES_A_TURN 512
+
+/* The most results that are written again in a turn. */
 #define ANSWERS_A_TURN 32
 
 /* One of this many scans looks for claims of requests that are gone. */
@@ -59,13 +61,13 @@ static struct exec *get(struct inbox *self, const char *id, bool make) {
   *exec = (struct exec){.id = memory_copy(id, strlen(id)), .lock = -1};
   if (tsearch(exec, &self->tree, compare_ids) == NULL)
     memory_exhausted("a request");
-  list_append(&self->execs, &exec->node);
+  list_append(&self->in[EXEC_NEW], &exec->node);
   return exec;
 }
 
 static void remove_exec(struct inbox *self, struct exec *exec) {
   (void)tdelete(exec, &self->tree, compare_ids);
-  list_remove(&self->execs, &exec->node);
+  list_remove(&self->in[exec->state], &exec->node);
   descriptor_close(exec->lock);
   buffer_release(&exec->result);
   free(exec->id);
@@ -74,12 +76,19 @@ static void remove_exec(struct inbox *self, struct exec *exec) {
 
 size_t inbox_count(const struct inbox *self, enum exec_state first, enum exec_state last) {
   size_t count = 0;
-  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
-    count += exec->state >= first && exec->state <= last;
+  for (enum exec_state state = first; state <= last; state++)
+    LIST_FOR_EACH (struct exec, exec, &self->in[state], node)
+      count++;
   return count;
 }
 
-/* --- the next one to be read ------------------------------------------------------------------ */
+void inbox_set_state(struct inbox *self, struct exec *exec, enum exec_state state) {
+  list_remove(&self->in[exec->state], &exec->node);
+  list_append(&self->in[state], &exec->node);
+  exec->state = state;
+}
+
+/* --- the next ones to be read ----------------------------------------------------------------- */
 
 static bool is_behind(const struct exec *exec) {
   return exec->file.st_size > READ_SHORT || exec->reads >= READS_SOON;
@@ -95,13 +104,23 @@ static bool is_before(const struct exec *left, const struct exec *right) {
 }
 
 /* Files that a scan has found are read when it is complete, so that the oldest is first. */
-struct exec *inbox_next(const struct inbox *self, bool behind) {
-  struct exec *next = NULL;
-  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
-    if (exec->state == EXEC_FOUND && (exec->closed || self->names == NULL) &&
-        is_behind(exec) == behind && (next == NULL || is_before(exec, next)))
-      next = exec;
-  return next;
+static bool is_next(const struct inbox *self, const struct exec *exec, bool behind) {
+  return exec->state == EXEC_READY ? is_behind(exec) == behind
+                                   : exec->closed || self->names == NULL;
+}
+
+size_t inbox_oldest(const struct inbox *self, enum exec_state state, bool behind, struct exec **out,
+                    size_t most) {
+  size_t count = 0;
+  LIST_FOR_EACH (struct exec, exec, &self->in[state], node) {
+    if (!is_next(self, exec, behind) || (count == most && !is_before(exec, out[count - 1])))
+      continue;
+    size_t place = count < most ? count++ : count - 1;
+    for (; place > 0 && is_before(exec, out[place - 1]); place--)
+      out[place] = out[place - 1];
+    out[place] = exec;
+  }
+  return count;
 }
 
 /* --- their files ------------------------------------------------------------------------------ */
@@ -139,15 +158,21 @@ static void note_file(struct exec *exec, const struct stat *file) {
 }
 
 /* Marks a request to be read. */
-static void mark_request(struct exec *exec, const struct stat *file) {
-  exec->state = EXEC_FOUND;
+static void mark_request(struct inbox *self, struct exec *exec, const struct stat *file) {
   note_file(exec, file);
+  inbox_set_state(self, exec, is_behind(exec) ? EXEC_BEHIND : EXEC_FOUND);
+}
+
+static void set_due(struct inbox *self, struct exec *exec, int64_t due_ms) {
+  exec->due_ms = due_ms;
+  if (due_ms < self->due_ms)
+    self->due_ms = due_ms;
 }
 
 /* INT64_MAX: until the file changes. */
-static void wait_until(struct exec *exec, int64_t due_ms) {
-  exec->state = EXEC_WAITING;
-  exec->due_ms = due_ms;
+static void wait_until(struct inbox *self, struct exec *exec, int64_t due_ms) {
+  inbox_set_state(self, exec, EXEC_WAITING);
+  set_due(self, exec, due_ms);
 }
 
 void inbox_drop(struct inbox *self, struct exec *exec) {
@@ -156,9 +181,9 @@ void inbox_drop(struct inbox *self, struct exec *exec) {
   exec->reads = 0;
   exec->since_ms = 0;
   if (claims_remove(&self->ipc, exec->id, &exec->lock) != 0)
-    wait_until(exec, clock_monotonic_ms() + AGAIN_MS);
+    wait_until(self, exec, clock_monotonic_ms() + AGAIN_MS);
   else if (find_file(self, exec, &file))
-    mark_request(exec, &file);
+    mark_request(self, exec, &file);
   else
     remove_exec(self, exec);
 }
@@ -173,7 +198,7 @@ static int write_result(struct inbox *self, struct exec *exec) {
   log_plain(self->log, INBOX_LOG_PREFIX "done [%s]: exit=%d timed_out=%s", exec->id,
             exec->exit_code, exec->timed_out ? "true" : "false");
   buffer_release(&exec->result);
-  exec->state = EXEC_ANSWERED;
+  inbox_set_state(self, exec, EXEC_ANSWERED);
   return 0;
 }
 
@@ -199,9 +224,9 @@ void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_
     return;
   log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
            exec->id, strerror(wrong), GIVE_UP_MS / 1000);
-  exec->state = EXEC_ANSWERING;
+  inbox_set_state(self, exec, EXEC_ANSWERING);
   exec->since_ms = clock_monotonic_ms();
-  exec->due_ms = exec->since_ms + RETRY_MS;
+  set_due(self, exec, exec->since_ms + RETRY_MS);
 }
 
 static void answer_again(struct inbox *self, struct exec *exec, bool last) {
@@ -211,13 +236,13 @@ static void answer_again(struct inbox *self, struct exec *exec, bool last) {
   }
   int64_t now_ms = clock_monotonic_ms();
   int wrong = write_result(self, exec);
-  exec->due_ms = now_ms + RETRY_MS;
+  set_due(self, exec, now_ms + RETRY_MS);
   if (wrong == 0 || (!last && now_ms < exec->since_ms + GIVE_UP_MS))
     return;
   log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
            exec->exit_code, strerror(wrong));
   buffer_release(&exec->result);
-  exec->state = EXEC_ANSWERED; /* the claim stays locked, so it never runs again */
+  inbox_set_state(self, exec, EXEC_ANSWERED); /* the claim stays locked, so it never runs again */
 }
 
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
@@ -257,16 +282,18 @@ static void end_if_gone(struct inbox *self, struct exec *exec) {
     return;
   }
   log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
-  exec->state = EXEC_CANCELLED;
+  inbox_set_state(self, exec, EXEC_CANCELLED);
   engine_stop(exec->execution, FILES_GRACE_MS, STEP_CAUSE_CANCELLED, "its request was deleted");
 }
 
 /* --- reading a request ----------------------------------------------------------------------- */
 
-/* `file` becomes that of the file, if there is one. */
-static enum request_found read_file(const struct inbox *self, const char *id, struct stat *file,
-                                    struct exec_request *request, struct error *error) {
-  const size_t max = payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
+/* `file` becomes that of the file, if there is one. Without `behind`, only a short one is read. */
+static enum request_found read_file(const struct inbox *self, const char *id, bool behind,
+                                    struct stat *file, struct exec_request *request,
+                                    struct error *error) {
+  const size_t most = payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
+  const size_t max = behind ? most : READ_SHORT;
   const struct ipc_name name = request_name(id);
   struct buffer text = {0};
   enum request_found found = REQUEST_UNREADABLE;
@@ -281,6 +308,8 @@ static enum request_found read_file(const struct inbox *self, const char *id, st
   } else if (errno == ENXIO) {
     (void)error_set(error, "it is %s", printable_file_kind(file->st_mode));
     found = REQUEST_NONE;
+  } else if (errno == EFBIG && !behind) {
+    found = REQUEST_LONG;
   } else if (errno == EFBIG) {
     (void)error_set(error, "request is longer than %zu bytes", max);
     found = REQUEST_REFUSED;
@@ -293,13 +322,14 @@ static enum request_found read_file(const struct inbox *self, const char *id, st
 
 /* Waits for an incomplete file while it changes, and for a time after that. A file that is not JSON
    may be rewritten just now, unless its writer has closed it. Returns false if the time is over. */
-static bool wait_for_rest(struct exec *exec, enum request_found found, bool closed) {
+static bool wait_for_rest(struct inbox *self, struct exec *exec, enum request_found found,
+                          bool closed) {
   if (found != REQUEST_SHORT && (found != REQUEST_BROKEN || closed))
     return false;
   int64_t now_ms = clock_monotonic_ms();
   if (exec->since_ms == 0)
     exec->since_ms = now_ms;
-  wait_until(exec, exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS));
+  wait_until(self, exec, exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS));
   return now_ms < exec->due_ms;
 }
 
@@ -310,7 +340,7 @@ static void set_aside(struct inbox *self, struct exec *exec, int64_t due_ms, con
     log_line(self->log, LOG_WARN, NULL, "[%s] %s: %s%s", exec->id, how, why,
              due_ms != INT64_MAX ? ": tried again" : "");
   exec->logged = true;
-  wait_until(exec, due_ms);
+  wait_until(self, exec, due_ms);
 }
 
 /* Whether a request of this name is later than the one for which the claim was made, which is
@@ -323,7 +353,7 @@ static bool is_later(const struct inbox *self, const struct exec *exec) {
 
 /* Answers a request that a dead agent has claimed, unless that agent has. */
 static void answer_for_dead(struct inbox *self, struct exec *exec) {
-  exec->state = EXEC_ANSWERED;
+  inbox_set_state(self, exec, EXEC_ANSWERED);
   if (has_result(self, exec->id)) /* looks again, because the lock is held now */
     claims_close_answered(&exec->lock);
   else
@@ -332,11 +362,13 @@ static void answer_for_dead(struct inbox *self, struct exec *exec) {
         "interrupted: the sidecar ended while this request was running; it was not run again");
 }
 
-/* Returns true if the request belongs to this agent now. Otherwise the exec may be freed. */
-static bool claim_request(struct inbox *self, struct exec *exec) {
+/* Returns true if the request belongs to this agent now. Otherwise the exec may be freed. Without
+   `make`, it only answers for a dead agent. */
+static bool claim_request(struct inbox *self, struct exec *exec, bool make) {
   const int64_t again_ms = clock_monotonic_ms() + AGAIN_MS;
   struct stat file;
-  enum claim claim = claims_acquire(&self->ipc, exec->id, &exec->lock);
+  enum claim claim = make ? claims_acquire(&self->ipc, exec->id, &exec->lock)
+                          : claims_take_over(&self->ipc, exec->id, &exec->lock);
   if (claim == CLAIM_ACQUIRED && find_file(self, exec, &file) && is_like(&file, &exec->file) &&
       !has_result(self, exec->id))
     return true;
@@ -349,37 +381,43 @@ static bool claim_request(struct inbox *self, struct exec *exec) {
   } else {
     descriptor_close(exec->lock);
     exec->lock = -1;
-    wait_until(exec, again_ms);
+    wait_until(self, exec, again_ms);
   }
   return false;
 }
 
-bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *request) {
+bool inbox_claim(struct inbox *self, struct exec *exec, size_t capacity,
+                 struct exec_request *request) {
   struct error error = {.text = ""};
   struct stat file = exec->file;
-  bool closed = exec->closed;
+  const bool behind = exec->state != EXEC_FOUND && is_behind(exec), closed = exec->closed;
   *request = (struct exec_request){0};
-  exec->closed = false;
   exec->reads++;
   if (exec->lock >= 0) { /* of an earlier request of this name */
     inbox_drop(self, exec);
     return false;
   }
-  enum request_found found = read_file(self, exec->id, &file, request, &error);
+  enum request_found found = read_file(self, exec->id, behind, &file, request, &error);
+  const bool may_run = found == REQUEST_READY && (size_t)file.st_size <= capacity;
+  exec->closed = closed && found == REQUEST_LONG;
   note_file(exec, &file);
   if (found == REQUEST_GONE)
     end_if_gone(self, exec);
+  else if (found == REQUEST_LONG) /* it has grown */
+    mark_request(self, exec, &file);
   else if (found == REQUEST_OF_OTHERS)
-    wait_until(exec, INT64_MAX);
+    wait_until(self, exec, INT64_MAX);
   else if (found == REQUEST_NONE)
     set_aside(self, exec, INT64_MAX, "is ignored", error.text);
   else if (found == REQUEST_UNREADABLE)
     set_aside(self, exec, clock_monotonic_ms() + AGAIN_MS, "cannot be read", error.text);
-  else if (wait_for_rest(exec, found, closed))
+  else if (wait_for_rest(self, exec, found, closed))
     return false;
   else if (has_result(self, exec->id))
-    exec->state = EXEC_ANSWERED;
-  else if (claim_request(self, exec)) {
+    inbox_set_state(self, exec, EXEC_ANSWERED);
+  else if (found == REQUEST_READY && !may_run && !claims_exists(&self->ipc, exec->id))
+    inbox_set_state(self, exec, EXEC_READY);
+  else if (claim_request(self, exec, found != REQUEST_READY || may_run)) {
     if (request->other_id)
       log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
                exec->id);
@@ -403,7 +441,8 @@ static struct exec *exec_of(struct inbox *self, const char *name, const char *pr
   return get(self, id.text, make);
 }
 
-/* A changed request that is not claimed yet is read again, at its old place if it had one. */
+/* A changed request that is not claimed yet is read again. If it waits to be read already, it keeps
+   its place. */
 void inbox_changed(struct inbox *self, const char *name, bool written) {
   struct stat file;
   struct exec *exec = exec_of(self, name, EXEC_RESULT_PREFIX, false);
@@ -414,25 +453,28 @@ void inbox_changed(struct inbox *self, const char *name, bool written) {
     return;
   if (!find_file(self, exec, &file)) {
     end_if_gone(self, exec);
-  } else if (written && exec->state <= EXEC_FOUND) {
+  } else if (written && exec->state <= EXEC_BEHIND) {
     exec->closed = true;
-    if (exec->state <= EXEC_WAITING)
-      mark_request(exec, &file);
+    if (exec->state <= EXEC_READY)
+      mark_request(self, exec, &file);
   }
 }
 
 static void note_found(struct inbox *self, struct exec *exec) {
   struct stat file;
   exec->seen = self->scans + 1;
-  if (exec->state <= EXEC_WAITING && find_file(self, exec, &file) &&
+  if (exec->state <= EXEC_READY && find_file(self, exec, &file) &&
       (exec->state == EXEC_NEW || !is_like(&file, &exec->file)))
-    mark_request(exec, &file);
+    mark_request(self, exec, &file);
 }
 
-/* A request may be there and not known yet. */
-static void sweep_name(struct inbox *self, const char *name) {
-  const char *id = claims_id_of(name);
-  if (id != NULL && get(self, id, false) == NULL)
+/* Another agent may have claimed a request that waits for this one, and may be dead. A claim
+   without a known request may be old, but a request may be there and not known yet. */
+static void note_claim(struct inbox *self, const char *id) {
+  struct exec *exec = get(self, id, false);
+  if (exec != NULL && exec->state == EXEC_READY)
+    mark_request(self, exec, &exec->file);
+  else if (exec == NULL && self->scans % SWEEP_SCANS == 0)
     remove_old_claim(self, id);
 }
 
@@ -448,6 +490,7 @@ void inbox_scan_stop(struct inbox *self) {
 static void end_scan(struct inbox *self) {
   inbox_scan_stop(self);
   self->scans++;
+  self->due_ms = 0; /* for the requests that it has not seen */
 }
 
 void inbox_scan_begin(struct inbox *self) {
@@ -464,14 +507,15 @@ void inbox_scan_begin(struct inbox *self) {
 static void scan_names(struct inbox *self) {
   for (int i = 0; i < NAMES_A_TURN && self->names != NULL; i++) {
     const struct dirent *entry = readdir(self->names);
+    const char *id = entry != NULL ? claims_id_of(entry->d_name) : NULL;
     struct exec *exec =
         entry != NULL ? exec_of(self, entry->d_name, EXEC_REQUEST_PREFIX, true) : NULL;
     if (entry == NULL)
       end_scan(self);
     else if (exec != NULL)
       note_found(self, exec);
-    else if (self->scans % SWEEP_SCANS == 0)
-      sweep_name(self, entry->d_name);
+    else if (id != NULL)
+      note_claim(self, id);
   }
 }
 
@@ -485,52 +529,59 @@ static bool is_unseen(const struct inbox *self, const struct exec *exec, bool se
   return serving && exec->seen < self->scans;
 }
 
+static void handle_due(struct inbox *self, struct exec *exec) {
+  if (exec->state == EXEC_ANSWERING) {
+    answer_again(self, exec, false);
+  } else {
+    exec->reads = READS_SOON; /* new requests are read first */
+    mark_request(self, exec, &exec->file);
+  }
+}
+
+/* A request that moves to another list may be visited there again, and is not due then. */
 void inbox_turn(struct inbox *self, bool serving) {
   int64_t now_ms = clock_monotonic_ms();
   int answers = 0, checks = 0;
   if (serving)
     scan_names(self);
-  LIST_FOR_EACH (struct exec, exec, &self->execs, node) {
-    if (is_unseen(self, exec, serving) && checks < NAMES_A_TURN) {
-      checks++;
-      exec->seen = self->scans;
-      end_if_gone(self, exec);
-    } else if (waits_for_time(exec, serving) && exec->due_ms <= now_ms) {
-      if (exec->state == EXEC_WAITING) {
-        exec->reads = READS_SOON; /* new requests are read first */
-        mark_request(exec, &exec->file);
-      } else if (answers < ANSWERS_A_TURN) {
-        answers++;
-        answer_again(self, exec, false);
+  if (self->due_ms > now_ms)
+    return;
+  self->due_ms = INT64_MAX;
+  for (int state = 0; state < EXEC_STATES; state++)
+    LIST_FOR_EACH (struct exec, exec, &self->in[state], node) {
+      if (is_unseen(self, exec, serving)) {
+        self->due_ms = 0; /* its own time is looked at in the next turn */
+        if (checks++ < NAMES_A_TURN) {
+          exec->seen = self->scans;
+          end_if_gone(self, exec);
+        }
+      } else if (waits_for_time(exec, serving)) {
+        if (exec->due_ms > now_ms || (exec->state == EXEC_ANSWERING && answers++ >= ANSWERS_A_TURN))
+          set_due(self, exec, exec->due_ms);
+        else
+          handle_due(self, exec);
       }
     }
-  }
 }
 
 int64_t inbox_due_ms(const struct inbox *self, bool serving) {
-  int64_t due_ms = serving && self->names != NULL ? 0 : INT64_MAX;
-  LIST_FOR_EACH (struct exec, exec, &self->execs, node) {
-    if (is_unseen(self, exec, serving))
-      due_ms = 0;
-    else if (waits_for_time(exec, serving) && exec->due_ms < due_ms)
-      due_ms = exec->due_ms;
-  }
-  return due_ms;
+  return serving && self->names != NULL ? 0 : self->due_ms;
 }
 
 void inbox_init(struct inbox *self, const struct log *log, const struct exec_request_rules *rules) {
-  *self = (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE};
+  *self =
+      (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE, .due_ms = INT64_MAX};
 }
 
 void inbox_close(struct inbox *self) {
-  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
-    if (exec->state == EXEC_ANSWERING)
-      answer_again(self, exec, true);
+  LIST_FOR_EACH (struct exec, exec, &self->in[EXEC_ANSWERING], node)
+    answer_again(self, exec, true);
 }
 
 void inbox_release(struct inbox *self) {
   inbox_scan_stop(self);
-  LIST_FOR_EACH (struct exec, exec, &self->execs, node)
-    remove_exec(self, exec);
+  for (int state = 0; state < EXEC_STATES; state++)
+    LIST_FOR_EACH (struct exec, exec, &self->in[state], node)
+      remove_exec(self, exec);
   ipc_directory_close(&self->ipc);
 }

@@ -13,7 +13,7 @@
 
 /*
  * Finds the requests in a shared directory, claims them, and writes their results. It runs nothing:
- * the frontend takes requests that are EXEC_FOUND when it can run them, and answers them.
+ * the frontend says which requests are read, and how large one may be to run now.
  *
  * The file of a request is the truth: it is read just before the request runs, and must still be
  * there when the result is written. Events only say where to look (inbox_changed); a scan finds the
@@ -21,8 +21,8 @@
  *
  * Other containers decide how many files there are, how large they are and how often they change.
  * So all work is done in bounded turns: a number of names, a number of files, one large file. A
- * file that has not changed is not read again. The oldest files are read first; large files, and
- * those that change all the time, wait behind the others.
+ * file that has not changed is read again only to run it. The oldest files are read first; large
+ * files, and those that change all the time, wait behind the others.
  *
  * At most once: the claim is made before the command runs, and removed when request and result are
  * both gone. Another agent may have run the request since it was read, so an agent with a new claim
@@ -30,13 +30,15 @@
  */
 
 /*
- * A known request. It goes from top to bottom; EXEC_WAITING starts again when the file changes.
+ * A known request. It goes from top to bottom; EXEC_WAITING and EXEC_READY start again when the
+ * file changes.
  *
- *   NEW ── its file is there ──► FOUND ── its turn, the file is read:
+ *   NEW ── its file is there ──► FOUND or BEHIND ── its turn, the file is read:
  *    │
  *    ├── not complete yet; or cannot be read or claimed, or claimed by another agent or script
- *    │     ──► WAITING ── its time is over ──► FOUND
+ *    │     ──► WAITING ── its time is over ──► BEHIND
  *    ├── not a regular file, or for another sidecar ──► WAITING, without an end
+ *    ├── can be executed, but not now ──► READY ── there is an execution for it, read again:
  *    └── claimed ──► RUNNING ──► ANSWERING ──► ANSWERED ── both files gone ──► removed
  *            │           └── file gone ──► CANCELLED ── it has ended ──► removed
  *            └── cannot be executed ──► ANSWERING
@@ -44,25 +46,28 @@
 enum exec_state {
   EXEC_NEW,
   EXEC_WAITING, /* until its file changes, or for a time */
+  EXEC_READY,   /* not claimed; waits until it can run */
   EXEC_FOUND,   /* its file waits to be read */
+  EXEC_BEHIND,  /* the same, behind the others: its file is large, or changes all the time */
   EXEC_RUNNING,
   EXEC_CANCELLED,
   EXEC_ANSWERING, /* the result could not be written, and is tried again */
-  EXEC_ANSWERED
+  EXEC_ANSWERED,
+  EXEC_STATES
 };
 
 struct exec {
-  struct list_node node;
+  struct list_node node; /* in the list of its state */
   char *id;
-  enum exec_state state;
-  int lock;         /* of its claim (claims.h); -1: this agent has none */
-  bool logged;      /* the reason why it is not executed was logged */
-  bool closed;      /* its writer has closed the file since it was read */
-  unsigned reads;   /* how many times its file was read before it was claimed */
-  uint64_t seen;    /* the last scan that has seen the file, or found it gone */
-  struct stat file; /* as it was last found before it runs */
-  int64_t since_ms; /* the begin of ANSWERING; of waiting for the rest of this version, or 0 */
-  int64_t due_ms;   /* WAITING: read again; ANSWERING: written again */
+  enum exec_state state; /* inbox_set_state */
+  int lock;              /* of its claim (claims.h); -1: this agent has none */
+  bool logged;           /* the reason why it is not executed was logged */
+  bool closed;           /* its writer has closed the file since it was read */
+  unsigned reads;        /* how many times its file was read before it was claimed */
+  uint64_t seen;         /* the last scan that has seen the file, or found it gone */
+  struct stat file;      /* as it was when it was last read, or found to be read */
+  int64_t since_ms;      /* the begin of ANSWERING; of waiting for the rest of this version, or 0 */
+  int64_t due_ms;        /* WAITING: read again; ANSWERING: written again */
   struct execution *execution; /* RUNNING, CANCELLED */
   struct buffer result;        /* ANSWERING: the text of the file; and for the log: */
   int exit_code;
@@ -73,10 +78,11 @@ struct inbox {
   const struct log *log;
   struct exec_request_rules rules;
   struct ipc_directory ipc;
-  struct list execs; /* the known requests, */
-  void *tree;        /* and the same for tfind(3), by id */
-  DIR *names;        /* of the scan; NULL: there is none now */
-  uint64_t scans;    /* that were completed */
+  struct list in[EXEC_STATES]; /* the known requests in each state, */
+  void *tree;                  /* and all of them for tfind(3), by id */
+  DIR *names;                  /* of the scan; NULL: there is none now */
+  uint64_t scans;              /* that were completed */
+  int64_t due_ms;              /* the earliest time at which one of them may be due */
 };
 
 /* From SIGTERM to SIGKILL. The requester gives up 10 s after the timeout. */
@@ -103,14 +109,19 @@ void inbox_turn(struct inbox *self, bool serving);
 /* Returns when the next turn is due, in monotonic milliseconds; INT64_MAX: never. */
 int64_t inbox_due_ms(const struct inbox *self, bool serving);
 
-/* Returns the request that is read next; NULL if there is none now. With `behind`, it is one whose
-   file is large, or changes all the time. */
-struct exec *inbox_next(const struct inbox *self, bool behind);
+void inbox_set_state(struct inbox *self, struct exec *exec, enum exec_state state);
 
-/* Reads the file of a request that is EXEC_FOUND. Returns true if the request is complete, can be
-   executed, and belongs to this agent now; otherwise the exec may be freed. The caller calls
-   step_release for its step in any case. */
-bool inbox_take(struct inbox *self, struct exec *exec, struct exec_request *request);
+/* Writes the oldest requests of EXEC_READY, EXEC_FOUND or EXEC_BEHIND that can be read now, at most
+   `most`, which is not 0. Those of EXEC_READY are only the ones that are read behind the others, or
+   the ones that are not. Returns their number. */
+size_t inbox_oldest(const struct inbox *self, enum exec_state state, bool behind, struct exec **out,
+                    size_t most);
+
+/* Reads the file of a request. Returns true if the request is complete, can be executed, has at
+   most `capacity` bytes, and belongs to this agent now; otherwise the exec may be freed. The caller
+   calls step_release for its step in any case. */
+bool inbox_claim(struct inbox *self, struct exec *exec, size_t capacity,
+                 struct exec_request *request);
 
 /* Returns the number of requests in these states. */
 size_t inbox_count(const struct inbox *self, enum exec_state first, enum exec_state last);
