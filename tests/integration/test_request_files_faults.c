@@ -290,6 +290,52 @@ SIDECAR_TEST(events_do_not_delay_a_result_that_waits_for_space) {
   assert_true(wait_until(has_result_after_event, sidecar, WAIT_BOUND_MS));
 }
 
+struct expected_count {
+  struct sidecar *sidecar;
+  const char *text;
+  int count;
+};
+
+static bool has_count(void *context) {
+  const struct expected_count *expected = context;
+  return agent_process_count_log(expected->sidecar->agent, expected->text) >= expected->count;
+}
+
+static void wait_for_count(struct sidecar *sidecar, const char *text, int count) {
+  struct expected_count expected = {sidecar, text, count};
+  assert_true(wait_until(has_count, &expected, WAIT_BOUND_MS));
+}
+
+/* Each claim is locked until its result is written, or is given up after 10 s. */
+SIDECAR_TEST(results_that_cannot_be_written_hold_a_bounded_number_of_descriptors) {
+  enum { REQUESTS = 120, LOCKED = 64, READ = 32, OTHERS = 8 };
+  sidecar_start(sidecar, NULL);
+  pid_t agent = agent_process_pid(sidecar->agent);
+  expect_service(sidecar, "first");
+  int before = proc_fd_count(agent);
+  for (int i = 0; i < REQUESTS; i++) {
+    const char *id = formatted("%d", i);
+    assert_int_equal(mkdir(sidecar_path(sidecar, sidecar_result_name(id)), 0755), 0);
+    sidecar_request(sidecar, id, "{'command':5}");
+  }
+  wait_for_count(sidecar, "is lost: ", 1);
+  const char *log = agent_process_log(sidecar->agent), *lost = strstr(log, "is lost: ");
+  int unwritten = 0;
+  for (; (log = strstr(log, "cannot be written: ")) != NULL && log < lost; log++)
+    unwritten++;
+  assert_in_range(unwritten, LOCKED, LOCKED + READ);
+  wait_for_count(sidecar, "is lost: ", REQUESTS);
+  expect_service(sidecar, "served");
+  assert_in_range(proc_fd_count(agent), before, before + OTHERS);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("0"))), 0);
+  sidecar_wait_gone(sidecar, sidecar_claim_name("0"));
+  /* Nobody has answered, so the next agent does. */
+  sidecar_kill(sidecar);
+  assert_int_equal(rmdir(sidecar_path(sidecar, sidecar_result_name("1"))), 0);
+  sidecar_start(sidecar, NULL);
+  sidecar_expect(sidecar, "1", 125, "", NULL);
+}
+
 /* --- the directory ---------------------------------------------------------------------------- */
 
 SIDECAR_TEST(the_agent_makes_a_deleted_directory_again) {

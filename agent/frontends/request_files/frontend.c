@@ -22,6 +22,10 @@
    the others. */
 #define READS_A_TURN 32
 
+/* While this many claims cannot be removed or results cannot be written, nothing else is read,
+   because each has a lock, which is a descriptor. */
+#define LOCKED_MAX 64
+
 /* After a request was read that waits behind the others, there is a pause, so that other work is
    not delayed in every turn: as long as reading it took, and this many times as long if there is
    nothing to run. */
@@ -148,7 +152,8 @@ static size_t capacity(const struct request_files_frontend *self) {
 static size_t find_requests(const struct request_files_frontend *self, enum exec_state state,
                             bool behind, struct exec **out, size_t most) {
   if ((self->state != SERVING && (behind || !is_leaving(self))) ||
-      (state == EXEC_READY && capacity(self) == 0))
+      (state == EXEC_READY && capacity(self) == 0) ||
+      inbox_count(&self->inbox, EXEC_DROPPING, EXEC_ANSWERING) >= LOCKED_MAX)
     return 0;
   size_t count = inbox_oldest(&self->inbox, state, behind, out, most);
   if (state == EXEC_READY && count > 0 && (size_t)out[0]->file.st_size > capacity(self))

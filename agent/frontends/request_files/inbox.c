@@ -163,16 +163,17 @@ static void mark_request(struct inbox *self, struct exec *exec, const struct sta
   inbox_set_state(self, exec, is_behind(exec) ? EXEC_BEHIND : EXEC_FOUND);
 }
 
-static void set_due(struct inbox *self, struct exec *exec, int64_t due_ms) {
-  exec->due_ms = due_ms;
-  if (due_ms < self->due_ms)
-    self->due_ms = due_ms;
+static void note_due(struct inbox *self, const struct exec *exec) {
+  if (exec->due_ms < self->due_ms)
+    self->due_ms = exec->due_ms;
 }
 
 /* INT64_MAX: until the file changes. */
-static void wait_until(struct inbox *self, struct exec *exec, int64_t due_ms) {
-  inbox_set_state(self, exec, EXEC_WAITING);
-  set_due(self, exec, due_ms);
+static void wait_until(struct inbox *self, struct exec *exec, enum exec_state state,
+                       int64_t due_ms) {
+  inbox_set_state(self, exec, state);
+  exec->due_ms = due_ms;
+  note_due(self, exec);
 }
 
 void inbox_drop(struct inbox *self, struct exec *exec) {
@@ -181,7 +182,7 @@ void inbox_drop(struct inbox *self, struct exec *exec) {
   exec->reads = 0;
   exec->since_ms = 0;
   if (claims_remove(&self->ipc, exec->id, &exec->lock) != 0)
-    wait_until(self, exec, clock_monotonic_ms() + AGAIN_MS);
+    wait_until(self, exec, EXEC_DROPPING, clock_monotonic_ms() + AGAIN_MS);
   else if (find_file(self, exec, &file))
     mark_request(self, exec, &file);
   else
@@ -224,9 +225,8 @@ void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_
     return;
   log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
            exec->id, strerror(wrong), GIVE_UP_MS / 1000);
-  inbox_set_state(self, exec, EXEC_ANSWERING);
   exec->since_ms = clock_monotonic_ms();
-  set_due(self, exec, exec->since_ms + RETRY_MS);
+  wait_until(self, exec, EXEC_ANSWERING, exec->since_ms + RETRY_MS);
 }
 
 static void answer_again(struct inbox *self, struct exec *exec, bool last) {
@@ -236,13 +236,17 @@ static void answer_again(struct inbox *self, struct exec *exec, bool last) {
   }
   int64_t now_ms = clock_monotonic_ms();
   int wrong = write_result(self, exec);
-  set_due(self, exec, now_ms + RETRY_MS);
-  if (wrong == 0 || (!last && now_ms < exec->since_ms + GIVE_UP_MS))
+  if (wrong == 0)
+    return;
+  wait_until(self, exec, EXEC_ANSWERING, now_ms + RETRY_MS);
+  if (!last && now_ms < exec->since_ms + GIVE_UP_MS)
     return;
   log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
            exec->exit_code, strerror(wrong));
   buffer_release(&exec->result);
-  inbox_set_state(self, exec, EXEC_ANSWERED); /* the claim stays locked, so it never runs again */
+  inbox_set_state(self, exec, EXEC_ANSWERED);
+  descriptor_close(exec->lock); /* another agent may answer, but does not run it again */
+  exec->lock = -1;
 }
 
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
@@ -329,7 +333,8 @@ static bool wait_for_rest(struct inbox *self, struct exec *exec, enum request_fo
   int64_t now_ms = clock_monotonic_ms();
   if (exec->since_ms == 0)
     exec->since_ms = now_ms;
-  wait_until(self, exec, exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS));
+  wait_until(self, exec, EXEC_WAITING,
+             exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS));
   return now_ms < exec->due_ms;
 }
 
@@ -340,7 +345,7 @@ static void set_aside(struct inbox *self, struct exec *exec, int64_t due_ms, con
     log_line(self->log, LOG_WARN, NULL, "[%s] %s: %s%s", exec->id, how, why,
              due_ms != INT64_MAX ? ": tried again" : "");
   exec->logged = true;
-  wait_until(self, exec, due_ms);
+  wait_until(self, exec, EXEC_WAITING, due_ms);
 }
 
 /* Whether a request of this name is later than the one for which the claim was made, which is
@@ -381,7 +386,7 @@ static bool claim_request(struct inbox *self, struct exec *exec, bool make) {
   } else {
     descriptor_close(exec->lock);
     exec->lock = -1;
-    wait_until(self, exec, again_ms);
+    wait_until(self, exec, EXEC_WAITING, again_ms);
   }
   return false;
 }
@@ -393,10 +398,6 @@ bool inbox_claim(struct inbox *self, struct exec *exec, size_t capacity,
   const bool behind = exec->state != EXEC_FOUND && is_behind(exec), closed = exec->closed;
   *request = (struct exec_request){0};
   exec->reads++;
-  if (exec->lock >= 0) { /* of an earlier request of this name */
-    inbox_drop(self, exec);
-    return false;
-  }
   enum request_found found = read_file(self, exec->id, behind, &file, request, &error);
   const bool may_run = found == REQUEST_READY && (size_t)file.st_size <= capacity;
   exec->closed = closed && found == REQUEST_LONG;
@@ -406,7 +407,7 @@ bool inbox_claim(struct inbox *self, struct exec *exec, size_t capacity,
   else if (found == REQUEST_LONG) /* it has grown */
     mark_request(self, exec, &file);
   else if (found == REQUEST_OF_OTHERS)
-    wait_until(self, exec, INT64_MAX);
+    wait_until(self, exec, EXEC_WAITING, INT64_MAX);
   else if (found == REQUEST_NONE)
     set_aside(self, exec, INT64_MAX, "is ignored", error.text);
   else if (found == REQUEST_UNREADABLE)
@@ -522,7 +523,8 @@ static void scan_names(struct inbox *self) {
 /* --- turns ----------------------------------------------------------------------------------- */
 
 static bool waits_for_time(const struct exec *exec, bool serving) {
-  return exec->state == EXEC_ANSWERING || (exec->state == EXEC_WAITING && serving);
+  return exec->state == EXEC_DROPPING || exec->state == EXEC_ANSWERING ||
+         (exec->state == EXEC_WAITING && serving);
 }
 
 static bool is_unseen(const struct inbox *self, const struct exec *exec, bool serving) {
@@ -530,7 +532,9 @@ static bool is_unseen(const struct inbox *self, const struct exec *exec, bool se
 }
 
 static void handle_due(struct inbox *self, struct exec *exec) {
-  if (exec->state == EXEC_ANSWERING) {
+  if (exec->state == EXEC_DROPPING) {
+    inbox_drop(self, exec);
+  } else if (exec->state == EXEC_ANSWERING) {
     answer_again(self, exec, false);
   } else {
     exec->reads = READS_SOON; /* new requests are read first */
@@ -538,7 +542,7 @@ static void handle_due(struct inbox *self, struct exec *exec) {
   }
 }
 
-/* A request that moves to another list may be visited there again, and is not due then. */
+/* A request that moves to the end of a list may be visited there again, and is not due then. */
 void inbox_turn(struct inbox *self, bool serving) {
   int64_t now_ms = clock_monotonic_ms();
   int answers = 0, checks = 0;
@@ -556,8 +560,8 @@ void inbox_turn(struct inbox *self, bool serving) {
           end_if_gone(self, exec);
         }
       } else if (waits_for_time(exec, serving)) {
-        if (exec->due_ms > now_ms || (exec->state == EXEC_ANSWERING && answers++ >= ANSWERS_A_TURN))
-          set_due(self, exec, exec->due_ms);
+        if (exec->due_ms > now_ms || (exec->state != EXEC_WAITING && answers++ >= ANSWERS_A_TURN))
+          note_due(self, exec);
         else
           handle_due(self, exec);
       }

@@ -42,6 +42,8 @@
  *    └── claimed ──► RUNNING ──► ANSWERING ──► ANSWERED ── both files gone ──► removed
  *            │           └── file gone ──► CANCELLED ── it has ended ──► removed
  *            └── cannot be executed ──► ANSWERING
+ *
+ * A claim without a request is removed. If that fails, its request is DROPPING meanwhile.
  */
 enum exec_state {
   EXEC_NEW,
@@ -51,7 +53,8 @@ enum exec_state {
   EXEC_BEHIND,  /* the same, behind the others: its file is large, or changes all the time */
   EXEC_RUNNING,
   EXEC_CANCELLED,
-  EXEC_ANSWERING, /* the result could not be written, and is tried again */
+  EXEC_DROPPING,  /* the claim could not be removed, and is tried again */
+  EXEC_ANSWERING, /* so is the result, which could not be written */
   EXEC_ANSWERED,
   EXEC_STATES
 };
@@ -67,7 +70,7 @@ struct exec {
   uint64_t seen;         /* the last scan that has seen the file, or found it gone */
   struct stat file;      /* as it was when it was last read, or found to be read */
   int64_t since_ms;      /* the begin of ANSWERING; of waiting for the rest of this version, or 0 */
-  int64_t due_ms;        /* WAITING: read again; ANSWERING: written again */
+  int64_t due_ms;        /* WAITING: read again; DROPPING, ANSWERING: tried again */
   struct execution *execution; /* RUNNING, CANCELLED */
   struct buffer result;        /* ANSWERING: the text of the file; and for the log: */
   int exit_code;
