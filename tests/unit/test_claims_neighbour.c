@@ -21,6 +21,9 @@ static struct {
   int wait;      /* it ignores this number of calls */
   int acts;      /* then it acts before this number of calls */
   int exchanged;
+  bool takes_over;      /* it is another agent, which takes over the claim `1` */
+  enum claim taken[50]; /* the results of that */
+  int takeovers;
 } neighbour = {.directory = -1};
 
 /* A claim of an agent, at its place or under its hidden name. */
@@ -40,12 +43,23 @@ static void exchange(int directory) {
   closedir(names);
 }
 
+static void take_over(int directory) {
+  struct ipc_directory ipc = {.top = -1, .tools = directory};
+  int lock = -1;
+  assert_true(neighbour.takeovers < (int)(sizeof neighbour.taken / sizeof *neighbour.taken));
+  neighbour.taken[neighbour.takeovers++] = claims_take_over(&ipc, "1", &lock);
+  descriptor_close(lock);
+}
+
 static void act(void) {
   int directory = neighbour.directory;
   if (directory < 0 || neighbour.wait-- > 0)
     return;
   neighbour.directory = -1;
-  exchange(directory);
+  if (neighbour.takes_over)
+    take_over(directory);
+  else
+    exchange(directory);
   if (--neighbour.acts > 0) {
     neighbour.directory = directory;
     neighbour.wait = 0;
@@ -228,6 +242,27 @@ TREE_TEST(no_file_behind_a_link_is_changed) {
 
 TREE_TEST(no_directory_of_another_user_is_changed) {
   attack(tree, NULL);
+}
+
+static void expect_unclaimed_by_others(int directory, bool plain_mkdir) {
+  struct ipc_directory ipc = {.top = -1, .tools = directory, .plain_mkdir = plain_mkdir};
+  int lock = -1;
+  neighbour.takes_over = true;
+  neighbour.takeovers = 0;
+  watch(directory, 0, CALLS);
+  assert_int_equal(claims_acquire(&ipc, "1", &lock), CLAIM_ACQUIRED);
+  watch(-1, 0, 0);
+  neighbour.takes_over = false;
+  assert_true(neighbour.takeovers > 3);
+  for (int i = 0; i < neighbour.takeovers; i++)
+    assert_int_equal(neighbour.taken[i], CLAIM_FOREIGN);
+  assert_int_equal(claims_remove(&ipc, "1", &lock), 0);
+}
+
+/* Otherwise it would answer for a dead agent, although the request will run. */
+TREE_TEST(no_other_agent_takes_over_a_claim_that_is_being_made) {
+  expect_unclaimed_by_others(tree->fd, false);
+  expect_unclaimed_by_others(tree->fd, true);
 }
 
 /* `tools` is also made in a shared directory. */

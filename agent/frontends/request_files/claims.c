@@ -24,6 +24,7 @@
 
 #include "base/descriptor.h"
 #include "base/staged_file.h"
+#include "base/write_all.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE (1U << 0) /* of linux/fs.h, which musl does not have */
@@ -77,7 +78,8 @@ static void undo_claim(const struct ipc_directory *ipc, const char *name, int cl
   *lock = -1;
 }
 
-/* Makes a claim with its state. Returns its descriptor, or -1 with errno. */
+/* Makes a claim with its state. Returns its descriptor, or -1 with errno. The state has its text
+   only when it is locked: without a hidden name, another agent would find a dead one. */
 static int make_claim(const struct ipc_directory *ipc, const char *name, int *lock) {
   struct stat directory;
   if (fstat(ipc->tools, &directory) != 0 ||
@@ -85,8 +87,9 @@ static int make_claim(const struct ipc_directory *ipc, const char *name, int *lo
     return -1;
   int claim = open_directory(ipc->tools, name);
   if (claim >= 0)
-    *lock = ipc_directory_make_file(claim, STATE, running, STATE_LENGTH);
-  if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0)
+    *lock = ipc_directory_make_file(claim, STATE, "", 0);
+  if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) == 0 &&
+      write_all(*lock, running, STATE_LENGTH) == 0)
     return claim;
   undo_claim(ipc, name, claim, lock);
   return -1;
