@@ -1,5 +1,8 @@
 /* `agent --ipc`: the fields of requests and results. */
 
+#include <sys/sendfile.h>
+
+#include "tests/support/as_user.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/sidecar.h"
@@ -215,6 +218,32 @@ SIDECAR_TEST(without_a_workspace_commands_run_where_the_agent_is) {
   sidecar_request(sidecar, "2", "{'argv':['pwd'],'workDir':'/workspace'}");
   sidecar_expect(sidecar, "1", 0, there ? "/workspace" : "/usr", "");
   sidecar_expect(sidecar, "2", 0, there ? "/workspace" : "/usr", "");
+}
+
+static void copy_agent(const char *to) {
+  struct stat file;
+  int in = open(agent_process_program(), O_RDONLY | O_CLOEXEC);
+  int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+  assert_int_equal(fstat(in, &file), 0);
+  assert_int_equal(sendfile(out, in, NULL, (size_t)file.st_size), file.st_size);
+  close(in);
+  close(out);
+}
+
+/* The root has the agent, the shared directory and no workspace; its mode is 0711. */
+TEST_WITH_IF(agent_process_is_shipped(), struct sidecar *sidecar,
+             a_workspace_may_be_missing_in_a_root_that_cannot_be_read, sidecar_set_up,
+             sidecar_tear_down) {
+  static const char *const arguments[] = {"--ipc=/ipc", NULL};
+  copy_agent(tree_path(sidecar->tree, "agent"));
+  tree_make_directory(sidecar->tree, "ipc", 0777);
+  assert_int_equal(chmod(sidecar->tree->path, 0711), 0);
+  sidecar_start(sidecar, &(struct agent_setup){
+                             .arguments = arguments, .root = sidecar->tree->path, .uid = NOBODY});
+  (void)snprintf(sidecar->path, sizeof sidecar->path, "%s/ipc", sidecar->tree->path);
+  sidecar_request(sidecar, "1", "{'argv':['/agent','--version']}");
+  const cJSON *result = sidecar_result(sidecar, "1");
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
 }
 
 SIDECAR_TEST(a_variable_sets_the_default_directory) {

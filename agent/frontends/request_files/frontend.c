@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,12 +89,13 @@ static const char *own_directory(char *out) {
   return getcwd(out, PATH_MAX) != NULL && out[0] == '/' ? out : "/";
 }
 
-/* Looks at the names in the root directory, because stat(2) of a file system that hangs blocks. */
+/* Looks at the names in the root directory if it can, because stat(2) of a file system that hangs
+   blocks. */
 static bool has_workspace(void) {
   bool found = false;
   DIR *root = opendir("/");
   if (root == NULL)
-    return true;
+    return faccessat(AT_FDCWD, EXEC_REQUEST_DIRECTORY, F_OK, 0) == 0;
   for (const struct dirent *entry; !found && (entry = readdir(root)) != NULL;)
     found = strcmp(entry->d_name, EXEC_REQUEST_DIRECTORY + 1) == 0;
   closedir(root);
