@@ -78,8 +78,8 @@ static void undo_claim(const struct ipc_directory *ipc, const char *name, int cl
   *lock = -1;
 }
 
-/* Makes a claim with its state. Returns its descriptor, or -1 with errno. The state has its text
-   only when it is locked: without a hidden name, another agent would find a dead one. */
+/* Makes a claim. Returns its descriptor, or -1 with errno. Its state is empty until it is locked,
+   because without a hidden name another agent would take it for that of a dead one. */
 static int make_claim(const struct ipc_directory *ipc, const char *name, int *lock) {
   struct stat directory;
   if (fstat(ipc->tools, &directory) != 0 ||

@@ -19,8 +19,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* The most requests that are read in a turn of the loop, of those that wait for an execution and of
-   the others. */
+/* The most requests of EXEC_READY, and of EXEC_FOUND, that are read in a turn of the loop. */
 #define READS_A_TURN 32
 
 /* While this many claims cannot be removed or results cannot be written, nothing else is read,
@@ -149,24 +148,27 @@ static size_t capacity(const struct request_files_frontend *self) {
   return self->running_bytes == 0 ? SIZE_MAX : payload_limit() - self->running_bytes;
 }
 
+static bool may_read(const struct request_files_frontend *self, bool behind) {
+  return (self->state == SERVING || (is_leaving(self) && !behind)) &&
+         inbox_count(&self->inbox, EXEC_DROPPING, EXEC_ANSWERING) < LOCKED_MAX;
+}
+
 /* Writes the oldest requests in this state that can be read now, as inbox_oldest does. If the first
    EXEC_READY one cannot run, the others do not, so that it does not wait forever. */
 static size_t find_requests(const struct request_files_frontend *self, enum exec_state state,
                             bool behind, struct exec **out, size_t most) {
-  if ((self->state != SERVING && (behind || !is_leaving(self))) ||
-      (state == EXEC_READY && capacity(self) == 0) ||
-      inbox_count(&self->inbox, EXEC_DROPPING, EXEC_ANSWERING) >= LOCKED_MAX)
+  if (!may_read(self, behind) || (state == EXEC_READY && capacity(self) == 0))
     return 0;
   size_t count = inbox_oldest(&self->inbox, state, behind, out, most);
-  if (state == EXEC_READY && count > 0 && (size_t)out[0]->file.st_size > capacity(self))
-    return 0;
-  return count;
+  bool waits = state == EXEC_READY && count > 0 && (size_t)out[0]->file.st_size > capacity(self);
+  return waits ? 0 : count;
 }
 
-static bool has_work(const struct request_files_frontend *self, bool behind) {
+static bool has_request(const struct request_files_frontend *self, bool behind) {
+  const struct list *found = &self->inbox.in[behind ? EXEC_BEHIND : EXEC_FOUND];
   struct exec *first;
-  return find_requests(self, EXEC_READY, behind, &first, 1) > 0 ||
-         find_requests(self, behind ? EXEC_BEHIND : EXEC_FOUND, behind, &first, 1) > 0;
+  return (found->first != NULL && may_read(self, behind)) ||
+         find_requests(self, EXEC_READY, behind, &first, 1) > 0;
 }
 
 /* Reads a request, and runs it if it is for this agent and is the first that can run. Returns false
@@ -255,9 +257,9 @@ static void result(struct frontend *frontend, const struct execution *execution,
 static void arm_turn(struct request_files_frontend *self) {
   int64_t now_ms = clock_monotonic_ms();
   int64_t due_ms = inbox_due_ms(&self->inbox, self->state == SERVING);
-  if (has_work(self, false))
+  if (has_request(self, false))
     due_ms = now_ms;
-  else if (self->behind_ms < due_ms && has_work(self, true))
+  else if (self->behind_ms < due_ms && has_request(self, true))
     due_ms = self->behind_ms;
   if (self->state == FINISHING && self->finish_ms < due_ms)
     due_ms = self->finish_ms;
@@ -283,7 +285,7 @@ LOOP_CALLBACK(on_turn, struct request_files_frontend *self) {
   }
   inbox_turn(&self->inbox, self->state == SERVING);
   read_requests(self);
-  if (self->state == CLOSING && !has_work(self, false))
+  if (self->state == CLOSING && !has_request(self, false))
     close_now(self);
   else
     arm_turn(self);
@@ -419,7 +421,7 @@ static void close_frontend(struct frontend *frontend, enum frontend_close how) {
   if (self->state == CLOSED)
     return;
   self->state = CLOSING;
-  if (how == FRONTEND_CLOSE_IMMEDIATE || !has_work(self, false))
+  if (how == FRONTEND_CLOSE_IMMEDIATE || !has_request(self, false))
     close_now(self);
 }
 

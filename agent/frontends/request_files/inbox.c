@@ -35,8 +35,7 @@
 /* So is a file that was read this many times and is still incomplete. */
 #define READS_SOON 8
 
-/* The most names of a scan in a turn of the loop, and the most requests that are looked for because
-   the scan has not seen them. */
+/* The most names of a scan in a turn of the loop, and the most requests that it has not seen. */
 #define NAMES_A_TURN 512
 
 /* The most results that are written again in a turn. */
@@ -103,17 +102,12 @@ static bool is_before(const struct exec *left, const struct exec *right) {
   return is_earlier(a, b) || (!is_earlier(b, a) && compare_ids(left, right) < 0);
 }
 
-/* Files that a scan has found are read when it is complete, so that the oldest is first. */
-static bool is_next(const struct inbox *self, const struct exec *exec, bool behind) {
-  return exec->state == EXEC_READY ? is_behind(exec) == behind
-                                   : exec->closed || self->names == NULL;
-}
-
 size_t inbox_oldest(const struct inbox *self, enum exec_state state, bool behind, struct exec **out,
                     size_t most) {
   size_t count = 0;
   LIST_FOR_EACH (struct exec, exec, &self->in[state], node) {
-    if (!is_next(self, exec, behind) || (count == most && !is_before(exec, out[count - 1])))
+    if ((state == EXEC_READY && is_behind(exec) != behind) ||
+        (count == most && !is_before(exec, out[count - 1])))
       continue;
     size_t place = count < most ? count++ : count - 1;
     for (; place > 0 && is_before(exec, out[place - 1]); place--)
@@ -464,8 +458,11 @@ void inbox_changed(struct inbox *self, const char *name, bool written) {
 static void note_found(struct inbox *self, struct exec *exec) {
   struct stat file;
   exec->seen = self->scans + 1;
-  if (exec->state <= EXEC_READY && find_file(self, exec, &file) &&
-      (exec->state == EXEC_NEW || !is_like(&file, &exec->file)))
+  if (exec->state > EXEC_READY || !find_file(self, exec, &file) || is_like(&file, &exec->file))
+    return;
+  if (exec->state == EXEC_NEW)
+    note_file(exec, &file);
+  else
     mark_request(self, exec, &file);
 }
 
@@ -485,6 +482,8 @@ void inbox_scan_stop(struct inbox *self) {
   if (self->names != NULL)
     closedir(self->names);
   self->names = NULL;
+  LIST_FOR_EACH (struct exec, exec, &self->in[EXEC_NEW], node)
+    mark_request(self, exec, &exec->file);
 }
 
 /* Completes the scan, also if there is no directory. */
@@ -573,8 +572,7 @@ int64_t inbox_due_ms(const struct inbox *self, bool serving) {
 }
 
 void inbox_init(struct inbox *self, const struct log *log, const struct exec_request_rules *rules) {
-  *self =
-      (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE, .due_ms = INT64_MAX};
+  *self = (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE};
 }
 
 void inbox_close(struct inbox *self) {

@@ -33,7 +33,7 @@
  * A known request. It goes from top to bottom; EXEC_WAITING and EXEC_READY start again when the
  * file changes.
  *
- *   NEW ── its file is there ──► FOUND or BEHIND ── its turn, the file is read:
+ *   NEW ── event, or end of the scan ──► FOUND or BEHIND ── its turn, the file is read:
  *    │
  *    ├── not complete yet; or cannot be read or claimed, or claimed by another agent or script
  *    │     ──► WAITING ── its time is over ──► BEHIND
@@ -43,10 +43,10 @@
  *            │           └── file gone ──► CANCELLED ── it has ended ──► removed
  *            └── cannot be executed ──► ANSWERING
  *
- * A claim without a request is removed. If that fails, its request is DROPPING meanwhile.
+ * A claim without a request is removed; the exec is DROPPING until that succeeds.
  */
 enum exec_state {
-  EXEC_NEW,
+  EXEC_NEW,     /* found by a scan, which is completed first, so that the oldest file is first */
   EXEC_WAITING, /* until its file changes, or for a time */
   EXEC_READY,   /* not claimed; waits until it can run */
   EXEC_FOUND,   /* its file waits to be read */
