@@ -347,7 +347,9 @@ static void end_alternative(struct group *self) {
 /* Returns what each match of the group contains. */
 static struct required end_group(struct group *self) {
   end_alternative(self);
-  return self->is_exempt ? (struct required){.line_break = false} : self->earlier;
+  if (self->is_exempt)
+    self->earlier = (struct required){.line_break = false};
+  return self->earlier;
 }
 
 static void push_group(struct reader *self, struct group group) {
