@@ -3,7 +3,6 @@
 #include "tests/test.h"
 
 #define HEAD_MAX 1000000 /* UTF-16 units */
-#define ERRORS_MAX 8192
 #define OUTPUT_TAIL_MAX 65536
 
 /* Adds a copy without a NUL, so that the sanitizer reports a read beyond its end. */

@@ -11,7 +11,7 @@
 /*
  * The owner of a connection in a test, its server, and a transcript of the callbacks:
  *
- *   start(owner, unlimited);
+ *   start(owner);
  *   expect(owner, "ready");
  *   fake_redis_send(owner->server, "+one\r\n");
  *   expect(owner, "ready one");
@@ -27,8 +27,6 @@ struct owner {
   int number;                       /* of the connection that is answered */
   size_t answered;                  /* commands on it */
   struct recorder recorder;
-  const char *drop_at; /* the reply at which the owner drops, or stops, the connection */
-  const char *stop_at;
 };
 
 static void on_ready(void *owner, const struct reply *value) {
@@ -37,12 +35,7 @@ static void on_ready(void *owner, const struct reply *value) {
 }
 
 static void on_reply(void *owner, const struct reply *reply) {
-  struct owner *self = owner;
-  recorder_add(&self->recorder, reply->str);
-  if (self->drop_at != NULL && strcmp(reply->str, self->drop_at) == 0)
-    redis_connection_reconnect(self->connection, "the test wants it");
-  else if (self->stop_at != NULL && strcmp(reply->str, self->stop_at) == 0)
-    redis_connection_stop(self->connection);
+  recorder_add(&((struct owner *)owner)->recorder, reply->str);
 }
 
 static void on_down(void *owner) {
@@ -92,24 +85,15 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static size_t unlimited(void) {
-  return SIZE_MAX;
-}
-
-static void make(struct owner *self, size_t (*largest_string)(void)) {
+static void start(struct owner *self) {
   static const struct redis_connection_handler handler = {.ready = on_ready,
                                                           .reply = on_reply,
                                                           .disconnected = on_down,
                                                           .unreachable = on_unreachable,
                                                           .failed = on_failed};
-  struct redis_connection_options options = {
-      .url = &self->url, .role = "test", .name = "its-name", .largest_string = largest_string};
+  struct redis_connection_options options = {.url = &self->url, .role = "test", .name = "its-name"};
   self->connection =
       redis_connection_new(self->loop.base, &self->loop.log, &options, &handler, self);
-}
-
-static void start(struct owner *self, size_t (*largest_string)(void)) {
-  make(self, largest_string);
   recorder_reset(&self->recorder);
   assert_false(redis_connection_start(self->connection));
   assert_string_equal(recorder_text(&self->recorder), ""); /* only from the loop */
@@ -122,7 +106,7 @@ static void expect(struct owner *self, const char *transcript) {
 }
 
 static void becomes_ready(struct owner *self) {
-  start(self, unlimited);
+  start(self);
   expect(self, "ready");
   assert_true(redis_connection_is_ready(self->connection));
 }
@@ -141,7 +125,7 @@ static int set_up_ready(void **state) {
 /* Bytes that arrive do not extend the deadline. */
 STOPPED_TEST(a_handshake_that_arrives_in_single_bytes_times_out) {
   owner->handshake_answers[0] = "$100\r\n";
-  start(owner, unlimited);
+  start(owner);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
   for (int i = 0; i < 5; i++) {
     fake_redis_send(owner->server, "x");
@@ -152,10 +136,6 @@ STOPPED_TEST(a_handshake_that_arrives_in_single_bytes_times_out) {
   expect(owner, "unreachable");
   assert_int_equal(loop_logged(&owner->loop, "no answer in time"), 1);
 }
-
-/* --- preparing ------------------------------------------------------------------------------- */
-
-/* --- inside a reply --------------------------------------------------------------------------- */
 
 /* --- pauses, and what is logged --------------------------------------------------------------- */
 
