@@ -11,16 +11,6 @@ TEST(nothing_is_due_without_lines) {
   assert_int_equal(batcher_due_in_ms(&batcher, 999999), -1);
 }
 
-TEST(the_first_line_is_due_at_once) {
-  static const int64_t starts[] = {0, 1, 1000, INT64_C(1700000000000)};
-  for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
-    struct batcher batcher;
-    batcher_init(&batcher, starts[i]);
-    batcher_add(&batcher, starts[i]);
-    assert_int_equal(batcher_due_in_ms(&batcher, starts[i]), 0);
-  }
-}
-
 /* Adds a line. Returns how long its batch may wait. */
 static int64_t add(struct batcher *batcher, int64_t now_ms) {
   batcher_add(batcher, now_ms);

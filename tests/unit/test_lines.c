@@ -75,18 +75,6 @@ static void assert_record(struct record *self, const char *text, size_t length) 
   free(self->text);
 }
 
-/* Splits a text that is read in two parts. */
-static struct record split_at(const char *text, size_t length, size_t at) {
-  struct line_splitter splitter;
-  struct record record;
-  line_splitter_init(&splitter, PIECE_MAX);
-  record_init(&record, length);
-  feed(&splitter, &record, text, at, at);
-  feed(&splitter, &record, text + at, length - at, length - at);
-  finish(&splitter, &record);
-  return record;
-}
-
 TEST(each_line_ending_ends_a_line) {
   static const struct {
     const char *text, *pieces;
@@ -118,10 +106,6 @@ TEST(each_line_ending_ends_a_line) {
       struct record record = split(rows[i].text, length, size);
       assert_record(&record, rows[i].pieces, strlen(rows[i].pieces));
     }
-    for (size_t at = 0; at <= length; at++) {
-      struct record record = split_at(rows[i].text, length, at);
-      assert_record(&record, rows[i].pieces, strlen(rows[i].pieces));
-    }
   }
 }
 
@@ -138,22 +122,6 @@ TEST(a_lone_cr_ends_its_line_at_once) {
   assert_int_equal(record.pieces, 2);
   finish(&splitter, &record);
   assert_record(&record, "[ 10%][]", 8);
-}
-
-TEST(the_caller_may_stop_between_two_lines) {
-  struct line_splitter splitter;
-  line_splitter_init(&splitter, PIECE_MAX);
-  size_t size;
-  memcpy(line_splitter_space(&splitter, 0, &size), "a\nb\nc", 5);
-  line_splitter_filled(&splitter, 5, false);
-  struct line line;
-  assert_true(line_splitter_next(&splitter, &line));
-  /* The end comes before the rest is read. */
-  line_splitter_end(&splitter);
-  struct record record;
-  record_init(&record, 5);
-  finish(&splitter, &record);
-  assert_record(&record, "[b][c]", 6);
 }
 
 /* Whether the line was whole or in pieces. */

@@ -9,16 +9,6 @@ static void add_value(struct masker *masker, const char *value) {
   assert_int_equal(masker_add(masker, value, strlen(value)), MASKER_MASKED);
 }
 
-/* Needles without the forms of a value. */
-static struct masker with_needles(const char *const *needles) {
-  struct masker masker = {0};
-  for (; *needles != NULL; needles++)
-    needles_add(&masker.needles, *needles, strlen(*needles));
-  return masker;
-}
-
-#define NEEDLES(...) with_needles((const char *const[]){__VA_ARGS__, NULL})
-
 static void assert_masked(struct masker *masker, const char *text, const char *expected) {
   char *bytes = memory_copy(text, strlen(text));
   mask_string(masker, bytes, false);
@@ -48,29 +38,10 @@ static void put_string(struct reader *self, const char *string) {
   put_bytes(self, string, strlen(string));
 }
 
-static void end_reader(struct reader *self) {
-  size_t held = mask_stream_held(&self->stream);
-  char *capacity = memory_allocate(held + 1);
-  buffer_add(&self->out, capacity, mask_stream_end(&self->stream, capacity));
-  free(capacity);
-  assert_int_equal(mask_stream_held(&self->stream), 0);
-}
-
 static void assert_out(const struct reader *self, const char *expected) {
   char *out = memory_copy(self->out.bytes, self->out.length);
   assert_string_equal(out, expected);
   free(out);
-}
-
-static void release_reader(struct reader *self) {
-  mask_stream_release(&self->stream);
-  buffer_release(&self->out);
-}
-
-static struct reader reader_of(struct masker *masker) {
-  struct reader reader = {0};
-  mask_stream_init(&reader.stream, masker);
-  return reader;
 }
 
 /* --- values ---------------------------------------------------------------------------------- */
@@ -160,15 +131,6 @@ TEST(the_length_of_a_value_is_bounded) {
 
 /* --- texts ----------------------------------------------------------------------------------- */
 
-TEST(overlapping_or_touching_occurrences_become_one_mask) {
-  struct masker masker = NEEDLES("abcdef", "defghi", "xxxxxx");
-  assert_masked(&masker, "-abcdefghi-", "-***-");
-  assert_masked(&masker, "-abcdefdefghi-", "-***-");
-  assert_masked(&masker, "-abcdefabcdef-abcdef", "-***-***");
-  assert_masked(&masker, "xxxxxx-xxxxx-xxxxxxx-xxxxxxxxxxxx", "***-xxxxx-***-***");
-  masker_release(&masker);
-}
-
 /* Comparing the whole needle at every place would take hours. */
 TEST(a_long_needle_of_one_letter_takes_no_longer_than_others) {
   const size_t text_length = MASKER_VALUE_MAX * 16;
@@ -176,7 +138,8 @@ TEST(a_long_needle_of_one_letter_takes_no_longer_than_others) {
   memset(letters, 'a', text_length);
   struct masker masker = {0};
   needles_add(&masker.needles, letters, MASKER_VALUE_MAX);
-  struct reader reader = reader_of(&masker);
+  struct reader reader = {0};
+  mask_stream_init(&reader.stream, &masker);
   put_bytes(&reader, letters, text_length);
   put_string(&reader, "b");
   put_bytes(&reader, letters, MASKER_VALUE_MAX - 1);
@@ -184,55 +147,10 @@ TEST(a_long_needle_of_one_letter_takes_no_longer_than_others) {
   assert_int_equal(mask_stream_held(&reader.stream), MASKER_VALUE_MAX - 1);
   put_string(&reader, "c");
   assert_int_equal(reader.out.length, 4 + MASKER_VALUE_MAX);
-  release_reader(&reader);
+  mask_stream_release(&reader.stream);
+  buffer_release(&reader.out);
   masker_release(&masker);
   free(letters);
-}
-
-/* --- what a stream holds --------------------------------------------------------------------- */
-
-TEST(bytes_that_cannot_begin_an_occurrence_are_output) {
-  struct masker masker = NEEDLES("secret", "secrets-file");
-  struct reader reader = reader_of(&masker);
-  put_string(&reader, "a line\nthe sec");
-  assert_out(&reader, "a line\nthe ");
-  assert_int_equal(mask_stream_held(&reader.stream), 3);
-  put_string(&reader, "tor se");
-  assert_out(&reader, "a line\nthe sector ");
-  put_string(&reader, "cret");
-  assert_out(&reader, "a line\nthe sector ***");
-  assert_int_equal(mask_stream_held(&reader.stream), 0);
-  put_string(&reader, "s-fi");
-  assert_out(&reader, "a line\nthe sector ***");
-  put_string(&reader, "x");
-  assert_out(&reader, "a line\nthe sector ***s-fix");
-  release_reader(&reader);
-  masker_release(&masker);
-}
-
-TEST(nothing_is_held_behind_a_line_end) {
-  struct masker masker = NEEDLES("secret");
-  struct reader reader = reader_of(&masker);
-  put_string(&reader, "secre\n");
-  assert_out(&reader, "secre\n");
-  put_string(&reader, "secre\r");
-  assert_out(&reader, "secre\nsecre\r");
-  release_reader(&reader);
-  masker_release(&masker);
-}
-
-/* --- needles that are added ------------------------------------------------------------------ */
-
-TEST(the_first_needle_may_be_added_while_a_stream_is_read) {
-  struct masker masker = {0};
-  struct reader reader = reader_of(&masker);
-  put_string(&reader, "secret ");
-  add_value(&masker, "secret");
-  put_string(&reader, "secret");
-  end_reader(&reader);
-  assert_out(&reader, "secret ***");
-  release_reader(&reader);
-  masker_release(&masker);
 }
 
 /* --- values that are not held ----------------------------------------------------------------- */

@@ -97,25 +97,6 @@ TRIAL_TEST(an_empty_queue_has_no_batch) {
   send_queue_free(&trial->queue); /* the queue is empty again */
 }
 
-TRIAL_TEST(a_batch_does_not_change_until_it_is_removed) {
-  put(trial, 10, 1);
-  struct batch batch = batch_of(trial);
-  put(trial, 20, 2);
-  put(trial, CHUNK, 3);
-  for (int times = 0; times < 2; times++) {
-    struct batch again = batch_of(trial);
-    assert_memory_equal(&again, &batch, sizeof batch);
-    assert_int_equal(again.length, 10);
-    assert_int_equal(again.commands, 1);
-  }
-  deliver(trial);
-  assert_int_equal(trial->queue.bytes, trial->committed - trial->delivered);
-  batch = batch_of(trial);
-  assert_int_equal(batch.length, 20 + CHUNK);
-  assert_int_equal(batch.commands, 5);
-  drain(trial);
-}
-
 TRIAL_TEST(a_batch_has_at_most_the_maximum_of_chunks) {
   for (size_t i = 0; i <= BATCH_PIECES; i++)
     put(trial, CHUNK, 2);

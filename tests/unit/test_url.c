@@ -288,17 +288,6 @@ TEST(no_password_is_left_after_redaction) {
   assert_true(parsed > 100);
 }
 
-TEST(a_port_is_parsed_within_its_length) {
-  unsigned port;
-  assert_int_equal(redis_address_parse_port("123", 2, &port), 0);
-  assert_int_equal(port, 12);
-  assert_int_equal(redis_address_parse_port("65535", 5, &port), 0);
-  assert_int_equal(redis_address_parse_port("65536", 5, &port), -1);
-  assert_int_equal(redis_address_parse_port("0", 1, &port), -1);
-  assert_int_equal(redis_address_parse_port("1x", 2, &port), -1);
-  assert_int_equal(redis_address_parse_port("", 0, &port), -1);
-}
-
 TEST(a_redirection_names_a_node) {
   static const struct {
     const char *text;
@@ -332,14 +321,4 @@ TEST(a_malformed_redirection_is_rejected) {
   }
   struct redis_address address;
   assert_int_equal(redis_address_parse_redirect(&address, ":6379", NULL), -1);
-}
-
-TEST(an_address_has_a_display_name) {
-  static const struct redis_address addresses[] = {{"h", 1}, {"::1", 6379}, {"/path:1", 0}};
-  static const char *const names[] = {"h:1", "[::1]:6379", "/path:1"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    char name[32];
-    assert_int_equal(redis_address_name(&addresses[i], name, sizeof name), strlen(names[i]));
-    assert_string_equal(name, names[i]);
-  }
 }
