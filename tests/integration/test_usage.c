@@ -66,14 +66,9 @@ TEST(wrong_usage_is_named) {
     const char *about;
     const char *arguments[6], *environment[2];
   } rows[] = {{"--redis-url", {NULL}, {NULL}},
-              {"--redis-url", {JOB}, {NULL}},
               {"--redis-url", {JOB}, {"REDIS_URL="}},
               {"--job-id", {URL}, {NULL}},
-              {"--job-id", {URL, "--job-id"}, {NULL}},
-              {"--job-id", {URL, "--job-id", ""}, {NULL}},
-              {"--jump", {URL, JOB, "--jump"}, {NULL}},
               {"stray", {URL, JOB, "stray"}, {NULL}},
-              {"--key-ttl", {URL, JOB, "--key-ttl", "x"}, {NULL}},
               {"SANDBOX_KEY_TTL", {URL, JOB}, {"SANDBOX_KEY_TTL=x"}},
               {"******@h", {JOB, "--redis-uri=redis://u:s3cret@h"}, {NULL}},
               {"redis url: ", {JOB, "--redis-url", "redis://u:s3cret@h:port"}, {NULL}}};

@@ -8,7 +8,6 @@
 struct trial {
   struct directory directory; /* for scripts */
   bool may_be_missing;        /* the directory */
-  size_t home_at;             /* in the directory */
   char output[4096];          /* stdout */
   int status;
   struct exec_failure *failure; /* shared with the child */
@@ -40,8 +39,7 @@ static bool run_in(struct trial *self, const char *directory, char *const *argv,
   const struct exec_command command = {.argv = argv,
                                        .envp = envp,
                                        .directory = directory,
-                                       .directory_may_be_missing = self->may_be_missing,
-                                       .home_at = self->home_at};
+                                       .directory_may_be_missing = self->may_be_missing};
   pid_t pid = vfork();
   if (pid == 0) {
     dup2(out[1], STDOUT_FILENO);
@@ -166,28 +164,6 @@ TRIAL_TEST(a_path_that_a_shell_would_expand_is_named) {
           "expanded");
   refused(trial, NULL, "no-such-command", "PATH=${PATH}",
           "PATH: env.PATH has $PATH in it, which is not expanded");
-}
-
-TRIAL_TEST(a_directory_may_begin_at_the_home_directory) {
-  char directory[200], home[200], expected[300];
-  char *argv[] = {"/bin/pwd", NULL}, *envp[] = {home, NULL}, *none[] = {NULL};
-  assert_int_equal(mkdir(directory_path(&trial->directory, "own"), 0755), 0);
-  (void)snprintf(home, sizeof home, "HOME=%s", trial->directory.path);
-  (void)snprintf(directory, sizeof directory, "%s/~/own", trial->directory.path);
-  (void)snprintf(expected, sizeof expected, "%s/own\n", trial->directory.path);
-  trial->home_at = strlen(trial->directory.path) + 1;
-  says(trial, directory, argv, envp, expected);
-  assert_false(run_in(trial, directory, argv, none));
-  assert_string_equal(trial->failure->reason.text,
-                      "working directory ~/own: HOME is not set, so ~ stands for no directory");
-  assert_int_equal(mkdir(directory_path(&trial->directory, "~"), 0755), 0);
-  refused(trial, directory, "/bin/pwd", home, "~/own: No such file or directory");
-  assert_int_equal(mkdir(directory, 0755), 0);
-  (void)snprintf(expected, sizeof expected, "%s\n", directory);
-  says(trial, directory, argv, envp, expected);
-  static const char *const names[] = {"~/own", "~", "own"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    assert_int_equal(rmdir(directory_path(&trial->directory, names[i])), 0);
 }
 
 /* The child cannot allocate memory for it. */

@@ -136,30 +136,6 @@ TREE_TEST(the_reference_directory_is_left_out_unless_the_search_begins_in_it) {
     EXPECT_VISIBLE(TREE, NAMES, .glob = (GLOB));                                                   \
   } while (0)
 
-TREE_TEST(a_glob_that_names_a_hidden_directory_searches_it) {
-  tree_make(tree, "home/ w/ w/.github/ w/.github/workflows/ w/.github/workflows/ci.yml=yes "
-                  "w/.github/workflows/.x.yml=yes w/.github/top.yml=yes w/a.yml=yes "
-                  "w/.github/.more/ w/.github/.more/b.yml=yes w/sub/ w/sub/.github/ "
-                  "w/sub/.github/c.yml=yes");
-  EXPECT_BOTH(tree, ".github/workflows/.x.yml .github/workflows/ci.yml ",
-              ".github/workflows/*.yml");
-  EXPECT_BOTH(tree, ".github/top.yml ", ".github/*.yml");
-  EXPECT_BOTH(tree, ".github/top.yml ", "./.github/*");
-  EXPECT_BOTH(tree, ".github/top.yml ", ".g*/*.yml");
-  EXPECT_BOTH(tree,
-              ".github/.more/b.yml .github/top.yml .github/workflows/.x.yml "
-              ".github/workflows/ci.yml ",
-              "/.github/**/*.yml");
-  EXPECT_BOTH(tree, ".github/top.yml sub/.github/c.yml ", "**/.github/*.yml");
-  EXPECT_BOTH(tree, "sub/.github/c.yml ", "{sub,none}/.github/c.yml");
-  /* A glob that does not name the directory obeys the rules. */
-  EXPECT_VISIBLE(tree, "a.yml ", .glob = "**/*.yml");
-  expect_hidden(2, 0);
-  EXPECT_VISIBLE(tree, "", .glob = "*/workflows/*.yml");
-  EXPECT_VISIBLE(tree, "a.yml ", .glob = "*.yml");
-  EXPECT_VISIBLE(tree, "a.yml ", .glob = "!.github/x");
-}
-
 TREE_TEST(a_glob_that_names_an_ignored_directory_searches_it) {
   tree_make(tree,
             "home/ w/ w/out/ w/out/a.txt=yes w/out/sub/ w/out/sub/b.txt=yes w/out/sub/c.o=yes "
@@ -212,48 +188,4 @@ TREE_TEST(the_siblings_of_a_directory_that_a_glob_names_are_not_searched) {
   assert_int_equal(seteuid(0), 0);
   assert_int_equal(unread, 0);
   assert_int_equal(all_unread, 1);
-}
-
-/* --- what was not searched --- */
-
-static void expect_gap(const struct search_gap *gap, size_t count, const char *first) {
-  assert_int_equal(gap->count, count);
-  if (count > 0)
-    assert_string_equal(gap->first.text, first);
-}
-
-TREE_TEST(files_that_were_not_searched_are_counted) {
-  static char large[SEARCH_FILE_MAX + 1];
-  memset(large, 'x', sizeof large);
-  tree_make(tree, "home/ w/ w/.git/ w/.git/x=yes w/src/ w/src/bin/ w/src/bin/x=yes w/src/a.c=no "
-                  "w/src/b.h=no");
-  for (int i = 0; i < 2; i++) {
-    FILE *file = fopen(tree_path(tree, i == 0 ? "w/large" : "w/nul"), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(i == 0 ? large : "\0no", 1, i == 0 ? sizeof large : 3, file),
-                     i == 0 ? sizeof large : 3);
-    assert_int_equal(fclose(file), 0);
-  }
-  EXPECT(tree, "", .path = NULL);
-  expect_gap(&last.excluded, 2, ".git");
-  expect_gap(&last.large, 1, "large");
-  expect_gap(&last.binary, 1, "nul");
-  assert_int_equal(last.files, 4);
-  /* Only files that the glob can match are counted. */
-  EXPECT(tree, "", .glob = "src/**/*.c");
-  expect_gap(&last.excluded, 1, "src/bin");
-  expect_gap(&last.large, 0, NULL);
-  expect_gap(&last.binary, 0, NULL);
-  assert_int_equal(last.files, 1);
-  EXPECT(tree, "", .glob = "src/*.c");
-  expect_gap(&last.excluded, 0, NULL);
-  EXPECT(tree, "", .glob = "*.py");
-  expect_gap(&last.excluded, 2, ".git");
-  assert_int_equal(last.files, 0);
-  EXPECT(tree, "", .glob = "!*");
-  expect_gap(&last.excluded, 0, NULL);
-  assert_int_equal(last.files, 0);
-  EXPECT(tree, "", .path = "w/large", .glob = "*.py");
-  expect_gap(&last.large, 0, NULL);
-  assert_int_equal(last.files, 1);
 }
