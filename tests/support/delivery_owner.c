@@ -194,19 +194,14 @@ const char *delivery_owner_last_commands(struct delivery_owner *self, size_t cou
   return at;
 }
 
-void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
-                                size_t hold_bytes) {
+void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
+                                 size_t hold_bytes) {
   struct delivery_options options = {.url = &self->url,
                                      .events_maxlen = 10000,
                                      .key_ttl_seconds = key_ttl_seconds,
                                      .hold_bytes = hold_bytes};
   self->outbox =
       outbox_new(self->loop.base, &self->loop.log, &options, &self->keys, &handler, self);
-}
-
-void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
-                                 size_t hold_bytes) {
-  delivery_owner_make_outbox(self, key_ttl_seconds, hold_bytes);
   delivery_start(self->outbox->delivery);
   loop_await(&self->loop, &self->owned, 1);
   assert_false(delivery_is_unreachable(self->outbox->delivery));

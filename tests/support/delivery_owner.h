@@ -78,9 +78,7 @@ int delivery_owner_checks(const struct delivery_owner *self);
 int delivery_owner_done(const struct delivery_owner *self, const char *text);
 int delivery_owner_transactions(const struct delivery_owner *self);
 
-/* Makes the outbox; the second function also starts it and waits until it owns the job. */
-void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
-                                size_t hold_bytes);
+/* Makes and starts the outbox, and waits until it owns the job. */
 void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                  size_t hold_bytes);
 

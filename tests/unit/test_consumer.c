@@ -236,13 +236,6 @@ SCENE_TEST(a_page_of_another_type_drops_the_connection) {
     search_answered(scene, answers[i], "asked reconnected");
 }
 
-SCENE_TEST(without_permission_for_lrange_steps_are_taken) {
-  search_answered(scene, ":1\r\n-NOPERM this user has no permissions to run 'lrange'\r\n",
-                  "asked denied");
-  take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
-  assert_int_equal(fake_redis_connections(scene->server), 1);
-}
-
 SCENE_TEST(before_redis_6_2_brpoplpush_is_used) {
   scene->old = true;
   take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");

@@ -483,16 +483,6 @@ DELIVERY_TEST(an_error_after_a_transaction_may_be_transient) {
   assert_int_equal(owner->failed, 0);
 }
 
-DELIVERY_TEST(another_agent_takes_over) {
-  delivery_owner_deliver(owner, "one");
-  write_committed(owner, OTHERS);
-  delivery_owner_send(owner, "two");
-  fails(owner, "another agent has taken over this job (" COMMITTED ")");
-  assert_int_equal(delivery_owner_done(owner, "two"), 0);
-  assert_string_equal(committed_value(owner), OTHERS);
-  delivery_owner_expect(owner, "owned delivered failed");
-}
-
 DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
   delivery_owner_lose(owner, "one", false);
   write_committed(owner, OTHERS);
@@ -502,32 +492,6 @@ DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
 }
 
 /* --- Redis rejects MULTI ---------------------------------------------------------------------- */
-
-/* The batch before it is delivered and reported. Nothing of the next one was sent. */
-DELIVERY_TEST(after_a_transient_error_of_multi_the_agent_reconnects) {
-  loop_settle(&owner->loop);
-  refuse_command(owner, "MULTI", "LOADING Redis is loading the dataset in memory", 1);
-  delivery_owner_put(owner, "one");
-  delivery_owner_flush(owner);
-  delivery_owner_put(owner, "two");
-  loop_await(&owner->loop, &owner->delivered, 1);
-  assert_int_equal(delivery_owner_done(owner, "one"), 1);
-  assert_int_equal(delivery_owner_done(owner, "two"), 0);
-  assert_int_equal(loop_logged(&owner->loop, "LOADING"), 1);
-  loop_await(&owner->loop, &owner->delivered, 2);
-  delivery_owner_has_done(owner, BATCH("") BATCH(PUSH "one\n") BATCH(PUSH "two\n"));
-  assert_int_equal(delivery_owner_connections(owner), 2);
-}
-
-DELIVERY_TEST(a_permanent_error_of_multi_ends_the_delivery) {
-  loop_settle(&owner->loop);
-  refuse_command(owner, "MULTI", "NOPERM no permissions", 1);
-  delivery_owner_put(owner, "one");
-  delivery_owner_flush(owner);
-  delivery_owner_put(owner, "two");
-  fails(owner, "redis refuses MULTI: NOPERM no permissions");
-  delivery_owner_has_done(owner, BATCH("") BATCH(PUSH "one\n"));
-}
 
 /* Redis would queue the ownership check, so that it has no result. */
 DELIVERY_TEST(a_permanent_error_of_discard_ends_the_delivery) {
@@ -771,14 +735,6 @@ DELIVERY_TEST(commands_without_a_reply_are_sent_again_after_a_loss) {
   gets(&asker, "second ");
   assert_string_equal(delivery_owner_last_commands(owner, 5),
                       "DISCARD\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");
-}
-
-DELIVERY_TEST(after_a_transient_error_a_query_is_sent_again) {
-  struct asker asker = {.owner = owner};
-  refuse_command(owner, "LINDEX", "LOADING Redis is loading", 1);
-  ask(&asker);
-  gets(&asker, "nil ");
-  assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
 DELIVERY_TEST(a_permanent_error_of_a_query_is_reported) {

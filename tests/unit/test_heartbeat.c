@@ -5,9 +5,6 @@
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
-/* How late a timer may seem to be, because a test looks at the clock only now and then. */
-enum { LATE_MS = 20 };
-
 #define UNIX_OFFSET_MS INT64_C(1746439200000)
 
 struct scene {
@@ -159,7 +156,7 @@ static void on_failed(void *owner, const struct error *error) {
   strcpy(scene->error, error->text);
 }
 
-static int set_up_for(void **state, const char *job_id) {
+static int set_up(void **state) {
   static const struct heartbeat_handler handler = {
       .describe = on_describe, .changed = on_changed, .message = on_message, .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
@@ -175,21 +172,13 @@ static int set_up_for(void **state, const char *job_id) {
   scene->is_ours = true;
   scene->to_expire = ":1\r\n";
   virtual_unix_offset_ms = UNIX_OFFSET_MS;
-  keys_init(&scene->keys, job_id);
+  keys_init(&scene->keys, "j");
   scene->outbox.delivery = (void *)scene;
   scene->heartbeat =
       heartbeat_new(scene->loop.base, &scene->loop.log, &scene->url, &scene->keys,
                     "sandbox:j:heartbeat", &scene->outbox, &scene->control, &handler, scene);
   *state = scene;
   return 0;
-}
-
-static int set_up(void **state) {
-  return set_up_for(state, "j");
-}
-
-static int set_up_with_a_confusing_job_id(void **state) {
-  return set_up_for(state, "j{\"Ts\":1746439200123,");
 }
 
 static int tear_down(void **state) {
@@ -231,57 +220,6 @@ static void await_more_sets(struct scene *scene, int more) {
 
 static const char *command_from_end(const struct scene *scene, size_t back) {
   return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
-}
-
-/* Waits for the SET with this number. Returns the part of its value after the time. */
-static const char *await_value(struct scene *scene, int number, long long *ts) {
-  static const char beginning[] = ":heartbeat {\"Ts\":";
-  await(scene, &scene->sets, number);
-  loop_settle(&scene->loop);
-  const char *text = strstr(command_from_end(scene, 1), beginning);
-  assert_non_null(text);
-  char *rest;
-  *ts = strtoll(text + strlen(beginning), &rest, 10);
-  return rest;
-}
-
-RUNNING_TEST(each_value_has_the_time_and_whether_a_step_runs) {
-  long long before, after;
-  assert_non_null(strstr(await_value(scene, 1, &before), "\"StepInFlight\":false,\"More\":1}"));
-  await_value(scene, 2, &after);
-  assert_in_range(after - before, HEARTBEAT_MS - LATE_MS, HEARTBEAT_MS + LATE_MS);
-  heartbeat_set_in_flight(scene->heartbeat, true);
-  assert_non_null(
-      strstr(await_value(scene, 3, &after), "\"StepInFlight\":true,\"More\":1} EX 10 XX"));
-  heartbeat_set_in_flight(scene->heartbeat, true); /* changes nothing */
-  heartbeat_set_in_flight(scene->heartbeat, false);
-  assert_non_null(
-      strstr(await_value(scene, 4, &after), "\"StepInFlight\":false,\"More\":1} EX 10 XX"));
-}
-
-TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_value, set_up_with_a_confusing_job_id,
-          tear_down) {
-  static const char key[] = "SET sandbox:j{\"Ts\":1746439200123,:heartbeat ";
-  start(scene);
-  long long last = 0;
-  for (int i = 1; i <= 3; i++) {
-    long long ts;
-    await_value(scene, i, &ts);
-    assert_memory_equal(command_from_end(scene, 1), key, sizeof key - 1);
-    assert_true(ts > last);
-    last = ts;
-  }
-}
-
-SCENE_TEST(the_time_may_get_more_digits) {
-  virtual_unix_offset_ms += INT64_C(1000) - clock_unix_ms(); /* shortly after 1970 */
-  start(scene);
-  long long before, after;
-  await_value(scene, 1, &before);
-  assert_in_range(before, 1000, 9000);
-  virtual_unix_offset_ms += 100000;
-  assert_memory_equal(await_value(scene, 2, &after), ",\"Pid\":", 7);
-  assert_in_range(after, 100000, 199999);
 }
 
 RUNNING_TEST(each_value_of_committed_is_reported) {
@@ -467,16 +405,6 @@ RUNNING_TEST(after_a_transient_error_the_heartbeat_continues) {
   assert_int_equal(scene->failed, 0);
 }
 
-RUNNING_TEST(a_permanent_error_is_reported_and_stops_the_heartbeat) {
-  scene->to_set = "-NOPERM this user has no permissions\r\n";
-  await(scene, &scene->failed, 1);
-  assert_non_null(strstr(scene->error, "sandbox:j:heartbeat: NOPERM"));
-  int sets = scene->sets;
-  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
-  assert_int_equal(scene->sets, sets);
-  assert_int_equal(scene->failed, 1);
-}
-
 RUNNING_TEST(a_permanent_error_names_the_key_that_was_read) {
   scene->to_get = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
   await(scene, &scene->failed, 1);
@@ -484,8 +412,6 @@ RUNNING_TEST(a_permanent_error_names_the_key_that_was_read) {
 }
 
 /* --- control messages --- */
-
-#define NO_MESSAGE "*-1\r\n"
 
 /* All replies arrive together when BLMOVE times out, so the agent wakes up once per round. */
 RUNNING_TEST(the_next_set_is_sent_together_with_blmove) {

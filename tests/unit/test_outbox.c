@@ -14,17 +14,6 @@
   "EXPIRE " KEY "in 1\nEXPIRE " KEY "events 1\nEXPIRE " KEY "results 1\nEXPIRE " KEY               \
   "inflight 1\nEXPIRE " KEY "started 1\nEXPIRE " KEY "control 1\n"
 
-NEW_DELIVERY_TEST(writes_before_the_takeover_are_sent_after_it) {
-  delivery_owner_make_outbox(owner, 0, 1000000);
-  delivery_owner_put_event(owner, 1, 0);
-  outbox_flush(owner->outbox);
-  assert_int_equal(delivery_owner_connections(owner), 0);
-  delivery_start(owner->outbox->delivery);
-  loop_await(&owner->loop, &owner->empty, 1);
-  delivery_owner_has_done(owner, BATCH("") BATCH("XADD " KEY "events\n" PERSISTS));
-  assert_int_equal(owner->owned, 1);
-}
-
 NEW_DELIVERY_TEST(keys_are_refreshed_at_once_and_three_times_in_each_ttl) {
   delivery_owner_start_outbox(owner, 1, 1000000);
   LOOP_UNTIL(&owner->loop, delivery_owner_transactions(owner) >= 4);
@@ -256,13 +245,6 @@ EXPIRING_TEST(retention_counts_queued_events) {
   assert_true(retention->bytes >= 3 * strlen(EVENT));
 }
 
-EXPIRING_TEST(the_stream_of_an_earlier_agent_is_trimmed) {
-  make(owner, 1000, 1, 60);
-  retention_resume(&owner->outbox->retention);
-  outbox_add_event(owner->outbox, &event);
-  holds(owner->outbox, ADDED "XTRIM " KEY "events MAXLEN 1000\n");
-}
-
 EXPIRING_TEST(the_key_started_is_set_and_deleted) {
   put_started(owner, "an id");
   holds(owner->outbox, "SET " KEY "started an id EX 60\n"
@@ -352,14 +334,6 @@ STAYING_TEST(deferred_events_can_leave_before_the_result) {
   assert_int_equal(outbox_defer_event(owner->outbox, &event), one);
   put_result(owner, &event, &result, &the_step, true);
   holds(owner->outbox, ADDED ADDED PUSHED REMOVED ENDED);
-}
-
-STAYING_TEST(without_a_ttl_nothing_expires) {
-  put_started(owner, "id");
-  put_started(owner, NULL);
-  put_result(owner, NULL, &result, &the_step, true);
-  put_change(owner, OUTBOX_PUSH_OLDEST, OUTBOX_INFLIGHT, &the_step);
-  holds(owner->outbox, "SET " KEY "started id\n" ENDED PUSHED REMOVED ENDED PUT_BACK);
 }
 
 static void count_result(void *context, const char *json, size_t length) {

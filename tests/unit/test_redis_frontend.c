@@ -7,42 +7,6 @@
 #include "tests/support/redis_frontend_owner.h"
 #include "tests/test.h"
 
-#define BEGUN "( +started started )"
-#define ANSWERED "( completed result -inflight -started )"
-
-static void told(struct redis_frontend_owner *owner, const char *expected) {
-  assert_string_equal(frontend_owner_story(owner), expected);
-  redis_store_forget_executed(owner->store);
-}
-
-/* A job with an owner always has a heartbeat, and only the owner takes steps. */
-NEW_FRONTEND_TEST(the_job_is_taken_over_before_a_step_is_taken) {
-  frontend_owner_push_script(owner, "s-1", "true");
-  frontend_owner_make(owner);
-  frontend_owner_await_results(owner, 1);
-  const char *executed = redis_store_executed(owner->store);
-  const char *committed = strstr(executed, "out SET sandbox:j:committed 1:");
-  const char *heartbeat = strstr(executed, "out SET sandbox:j:heartbeat {\"Ts\":");
-  const char *claim = strstr(executed, "in BLMOVE ");
-  assert_non_null(committed);
-  assert_non_null(heartbeat);
-  assert_non_null(claim);
-  assert_true(strncmp(executed, "out MULTI\n", 10) == 0);
-  assert_true(committed < claim && heartbeat < claim);
-  assert_true(heartbeat < strstr(executed, "out EXEC\n")); /* in one transaction */
-  frontend_owner_logged_once(owner, "started: pid ");
-}
-
-FRONTEND_TEST(a_step_is_taken_started_and_answered_in_order) {
-  frontend_owner_push_script(owner, "s-1", "true");
-  frontend_owner_await_results(owner, 1);
-  assert_int_equal(strncmp(redis_store_executed(owner->store), "in BLMOVE {", 11), 0);
-  told(owner, BEGUN " " ANSWERED);
-  frontend_owner_has_once(owner, "results", "\"stepId\":\"s-1\",\"exitCode\":0");
-  frontend_owner_lacks(owner, "inflight");
-  frontend_owner_lacks(owner, "started");
-}
-
 /* The process exists before the acknowledgement, but does not execute the command yet. */
 FRONTEND_TEST(a_command_executes_after_its_start_is_acknowledged) {
   redis_store_hold(owner->store, "out");
@@ -56,19 +20,6 @@ FRONTEND_TEST(a_command_executes_after_its_start_is_acknowledged) {
   redis_store_hold(owner->store, NULL);
   frontend_owner_await_results(owner, 1);
   assert_true(directory_has(&owner->loop.directory, "ran"));
-}
-
-FRONTEND_TEST(an_answer_and_the_next_start_are_one_transaction) {
-  redis_store_hold(owner->store, "in");
-  frontend_owner_push_script(owner, "s-1", GATE("$D/go"));
-  frontend_owner_push_script(owner, "s-2", "true");
-  redis_store_hold(owner->store, NULL);
-  frontend_owner_await(owner, "started", "s-1");
-  frontend_owner_await(owner, "inflight", "s-2");
-  loop_settle(&owner->loop);
-  loop_open_gate(&owner->loop, "go");
-  frontend_owner_await_results(owner, 2);
-  told(owner, BEGUN " ( completed result -inflight -started +started started ) " ANSWERED);
 }
 
 /* Enough files that the search takes much longer than REDIS_FRONTEND_READ_MS. */
@@ -96,7 +47,7 @@ NEW_FRONTEND_TEST(the_start_of_a_slow_read_only_step_is_announced) {
   frontend_owner_push(owner, step);
   frontend_owner_await(owner, "started", "g-1");
   loop_settle(&owner->loop);
-  told(owner, BEGUN);
+  assert_string_equal(frontend_owner_story(owner), "( +started started )");
   assert_int_equal(frontend_owner_count(owner, "results", "\n"), 0);
   frontend_owner_push_cancel(owner, "g-1");
   frontend_owner_await_results(owner, 1);
@@ -193,18 +144,4 @@ FRONTEND_TEST(a_close_answers_steps_whose_result_was_lost) {
   assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
   expect_first_answered(owner);
   frontend_owner_lacks(owner, "inflight");
-}
-
-FRONTEND_TEST(a_permanent_error_ends_the_agent) {
-  redis_store_inject(owner->store,
-                     (struct redis_store_fault){.command = "LPUSH sandbox:j:results",
-                                                .effect = REDIS_STORE_REFUSES,
-                                                .text = "WRONGTYPE Operation against a key"});
-  frontend_owner_push_script(owner, "s-1", "exit 6");
-  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_ERROR);
-  frontend_owner_logged_once(owner, "LPUSH sandbox:j:results: WRONGTYPE");
-  frontend_owner_logged_once(owner, "undelivered result: {");
-  frontend_owner_logged_once(owner, "\"exitCode\":6");
-  /* It is unknown which agent owns the job, so the heartbeat is not removed. */
-  assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
 }
