@@ -137,8 +137,6 @@ JOB_TEST(only_regular_files_are_written) {
        "is a FIFO, not a regular file: $D/pipe"},
       {BYTES "'/dev/null','content':'YQ=='", 1, NULL,
        "is a character device, not a regular file: /dev/null"},
-      {BYTES "'/dev/full','content':'YQ=='", 1, NULL,
-       "is a character device, not a regular file: /dev/full"},
       {BYTES "'file/below','content':''", 1, NULL,
        "cannot write file (Not a directory): $D/file/below"},
       {BYTES "'new/','content':''", 1, NULL, "cannot write file (Is a directory): $D/new"},
