@@ -235,7 +235,7 @@ void delivery_owner_put_result(struct delivery_owner *self, const char *payload)
 
 void delivery_owner_drain(struct delivery_owner *self) {
   outbox_flush(self->outbox);
-  LOOP_UNTIL(&self->loop, outbox_is_empty(self->outbox));
+  LOOP_UNTIL(&self->loop, self->outbox->send_queue.bytes == 0);
 }
 
 void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings) {

@@ -124,8 +124,8 @@ bool delivery_is_unreachable(const struct delivery *self) {
 
 bool outbox_set_heartbeat(struct outbox *self, const char *value, const char *seconds) {
   struct scene *scene = (void *)self->delivery;
-  bool is_accepted = self->heartbeat_length == 0 || scene->arrives;
-  self->heartbeat_length = 1;
+  bool is_accepted = self->heartbeat_end == 0 || scene->arrives;
+  self->heartbeat_end = 1;
   scene->fallbacks++;
   snprintf(scene->fallback, sizeof scene->fallback, "%s %s", value, seconds);
   return is_accepted;

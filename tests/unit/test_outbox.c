@@ -103,6 +103,7 @@ NEW_DELIVERY_TEST(an_outbox_with_only_a_heartbeat_is_empty) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
   assert_true(outbox_set_heartbeat(owner->outbox, "{1}", "10"));
+  outbox_refresh(owner->outbox);
   assert_true(outbox_is_empty(owner->outbox));
   delivery_owner_put_event(owner, 1, 0);
   assert_false(outbox_is_empty(owner->outbox));

@@ -103,6 +103,7 @@ static void trim_stream(struct outbox *self, uint64_t entries) {
 
 /* Counts queued events, and trims the stream if that is due. */
 static void count_events(struct outbox *self, size_t events, size_t bytes) {
+  self->needed_end = queue_end(self);
   uint64_t length = retention_add(&self->retention, events, bytes, queue_end(self));
   if (length > 0)
     trim_stream(self, length);
@@ -149,8 +150,8 @@ void outbox_add_deferred(struct outbox *self) {
   if (commands > 0) {
     (void)write_deferred(self, send_queue_reserve(&self->send_queue, bytes));
     send_queue_commit(&self->send_queue, commands);
+    count_events(self, commands, bytes);
   }
-  count_events(self, commands, bytes);
 }
 
 static void add_started(const struct outbox *self, struct command_group *group,
@@ -205,7 +206,8 @@ uint64_t outbox_write(struct outbox *self, const struct outbox_record *record) {
     enqueue_result(self, record, &rest);
   else
     enqueue(self, &rest);
-  return queue_end(self);
+  self->needed_end = queue_end(self);
+  return self->needed_end;
 }
 
 static bool is_word(const struct command_word *word, const char *text) {
@@ -240,7 +242,7 @@ static void refresh_keys(struct outbox *self) {
 }
 
 static bool has_queued_heartbeat(const struct outbox *self) {
-  return self->heartbeat_length > 0 && self->send_queue.delivered <= self->heartbeat_start;
+  return self->send_queue.delivered < self->heartbeat_end;
 }
 
 /* The delivery does not report each batch here: a delay of some milliseconds does not matter. */
@@ -264,11 +266,10 @@ LOOP_CALLBACK(on_trim, struct outbox *self) {
 bool outbox_set_heartbeat(struct outbox *self, const char *value, const char *seconds) {
   if (has_queued_heartbeat(self))
     return false;
-  self->heartbeat_start = queue_end(self);
   struct command_group group = {0};
   ADD(&group, NULL, "SET", self->keys->heartbeat, value, "EX", seconds);
   enqueue(self, &group);
-  self->heartbeat_length = (size_t)(queue_end(self) - self->heartbeat_start);
+  self->heartbeat_end = queue_end(self);
   return true;
 }
 
@@ -276,6 +277,7 @@ void outbox_end(struct outbox *self) {
   struct command_group group = {0};
   ADD(&group, NULL, "DEL", self->keys->heartbeat);
   enqueue(self, &group);
+  self->needed_end = queue_end(self);
   delivery_end(self->delivery);
 }
 
@@ -296,7 +298,7 @@ bool outbox_has_capacity_again(const struct outbox *self) {
 }
 
 bool outbox_is_empty(const struct outbox *self) {
-  return self->send_queue.bytes == (has_queued_heartbeat(self) ? self->heartbeat_length : 0);
+  return self->send_queue.delivered >= self->needed_end;
 }
 
 static void start_refresh(struct outbox *self) {

@@ -43,9 +43,10 @@ struct outbox {
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
-  size_t capacity_bytes;    /* executions are woken when at most this many bytes are queued */
-  uint64_t heartbeat_start; /* offset of the last outbox_set_heartbeat in all bytes ever queued */
-  size_t heartbeat_length;  /* in bytes; 0: there was none */
+  size_t capacity_bytes;  /* executions are woken when at most this many bytes are queued */
+  uint64_t needed_end;    /* where the last event, record or outbox_end ends in all bytes that were
+                             ever queued */
+  uint64_t heartbeat_end; /* the same of the last outbox_set_heartbeat; 0: there was none */
 };
 
 /* A value of a list: a step or a control message. Borrowed. */
@@ -139,6 +140,6 @@ size_t outbox_capacity(const struct outbox *self);
 /* Returns true if enough is free that waking the executions is worthwhile. */
 bool outbox_has_capacity_again(const struct outbox *self);
 
-/* Returns true if everything is delivered. A queued heartbeat does not count, because nobody waits
-   for it. */
+/* Returns true if everything is delivered, except what nobody waits for: heartbeats, times to live
+   and trimming. */
 bool outbox_is_empty(const struct outbox *self);

@@ -214,7 +214,7 @@ static void send_round(struct heartbeat *self) {
    the name server, or because Redis has reached its limit of clients. Otherwise the write would
    only arrive late. The outbox accepts a value only after it has delivered the previous one. */
 static void write_fallback(struct heartbeat *self) {
-  bool wrote_before = self->outbox->heartbeat_length > 0;
+  bool wrote_before = self->outbox->heartbeat_end > 0;
   if (delivery_is_unreachable(self->outbox->delivery) ||
       !outbox_set_heartbeat(self->outbox, make_value(self), SECONDS_TEXT))
     return;
