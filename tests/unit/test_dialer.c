@@ -290,6 +290,7 @@ SCENE_TEST(a_cancelled_attempt_is_not_reported) {
   char number[] = "127.0.0.1";
   scene->to = (struct redis_address){.host = number,
                                      .port = (unsigned)strtoul(strchr(silent, ':') + 1, NULL, 10)};
+  await_lookups();
   int open = proc_fd_count(getpid());
   dialer = start(scene);
   loop_settle(&scene->loop);
