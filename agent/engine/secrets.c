@@ -89,9 +89,9 @@ static bool has_variable(const struct step_secrets *self, size_t count, const ch
 }
 
 /* Takes ownership of the name. */
-static void add_variable(struct step_secrets *self, char *name, const char *value) {
+static void add_variable(struct step_secrets *self, struct secret_variable variable) {
   self->all = memory_resize(self->all, (self->count + 1) * sizeof *self->all);
-  self->all[self->count++] = (struct secret_variable){.name = name, .value = value};
+  self->all[self->count++] = variable;
 }
 
 /* Finds the variables that the step names, and those of its env that match a pattern. The names in
@@ -101,14 +101,16 @@ static void find_variables(struct step_secrets *self, const char *patterns,
   for (char *const *name = step->secrets; name != NULL && *name != NULL; name++) {
     const char *value = value_of(step, *name);
     if (!has_variable(self, self->count, *name))
-      add_variable(self, memory_copy(*name, strlen(*name)), value != NULL ? value : "");
+      add_variable(self, (struct secret_variable){.name = memory_copy(*name, strlen(*name)),
+                                                  .value = value != NULL ? value : ""});
   }
   const size_t named = self->count;
   char *const *env = patterns != NULL ? step->env : NULL;
   for (char *const *entry = env; entry != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
     if (!has_variable(self, named, name) && matches(patterns, name))
-      add_variable(self, name, *entry + strlen(name) + 1);
+      add_variable(self,
+                   (struct secret_variable){.name = name, .value = *entry + strlen(name) + 1});
     else
       free(name);
   }

@@ -306,9 +306,10 @@ void stdio_channel_init(struct stdio_channel *self, struct event_base *base, con
 }
 
 void stdio_channel_release(struct stdio_channel *self) {
-  struct event *events[] = {self->readable, self->writable, self->turn, self->reader_gone,
-                            self->end};
-  for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+  enum { EVENTS = 5 };
+  struct event *events[EVENTS] = {self->readable, self->writable, self->turn, self->reader_gone,
+                                  self->end};
+  for (size_t i = 0; i < EVENTS; i++)
     if (events[i] != NULL)
       event_free(events[i]);
   line_reader_release(&self->lines);

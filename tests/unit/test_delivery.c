@@ -324,8 +324,7 @@ DELIVERY_TEST(an_ownership_check_detects_lost_data) {
   delivery_owner_deliver(owner, "one");
   write_committed(owner, NULL);
   loop_await(&owner->loop, &owner->lost_data, 1);
-  int checks = delivery_owner_checks(owner);
-  await_checks(owner, checks + 2);
+  await_checks(owner, delivery_owner_checks(owner) + 2);
   assert_int_equal(owner->lost_data, 1); /* reported once */
   write_committed(owner, NULL);
   loop_await(&owner->loop, &owner->lost_data, 2); /* although no batch was delivered meanwhile */

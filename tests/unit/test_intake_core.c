@@ -34,8 +34,8 @@ struct redis {
 static int list_of(const char *key) {
   static const char *const names[] = {
       [IN] = ":in", [INFLIGHT] = ":inflight", [CONTROL] = ":control"};
-  int list = 0;
-  while (strcmp(strrchr(key, ':'), names[list]) != 0)
+  int list = IN;
+  while (list < LISTS - 1 && strcmp(strrchr(key, ':'), names[list]) != 0)
     list++;
   return list;
 }

@@ -96,7 +96,7 @@ static bool has_workspace(void) {
   if (root == NULL)
     return faccessat(AT_FDCWD, EXEC_REQUEST_DIRECTORY, F_OK, 0) == 0;
   for (const struct dirent *entry; !found && (entry = readdir(root)) != NULL;)
-    found = strcmp(entry->d_name, EXEC_REQUEST_DIRECTORY + 1) == 0;
+    found = strcmp(entry->d_name, &EXEC_REQUEST_DIRECTORY[1]) == 0;
   closedir(root);
   return found;
 }

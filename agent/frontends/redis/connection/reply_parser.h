@@ -33,10 +33,10 @@ enum reply_type { REPLY_STRING, REPLY_ARRAY, REPLY_INTEGER, REPLY_NIL, REPLY_STA
 
 struct reply {
   enum reply_type type;
+  bool is_truncated; /* this is the beginning of a reply that was too large */
   long long integer;
   char *str; /* of a string, a status or an error, with a NUL after it; otherwise NULL */
   size_t len;
-  bool is_truncated;      /* this is the beginning of a reply that was too large */
   struct reply **element; /* of an array */
   size_t elements;
 };

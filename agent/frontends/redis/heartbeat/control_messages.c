@@ -30,7 +30,7 @@ static void append(struct control_messages *self, struct control_message *messag
   if (message->step_id == NULL)
     return;
   if (self->by_id == NULL)
-    self->by_id = memory_zeros(BUCKETS * sizeof *self->by_id);
+    self->by_id = memory_zeros(BUCKETS * sizeof(struct control_message *));
   struct control_message **first = bucket(self, message->step_id);
   message->same_hash = *first;
   *first = message;
