@@ -541,6 +541,23 @@ DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
   delivery_owner_expect(owner, "owned lost_data delivered delivered");
 }
 
+/* The empty transaction of a lost connection is executed between WATCH and EXEC of the next one. */
+DELIVERY_TEST(a_late_empty_transaction_removes_no_batch) {
+  char late[128];
+  delivery_owner_deliver(owner, "one");
+  strcpy(late, committed_value(owner));
+  late[strlen(late) - 1]++;
+  hold_from(owner, CLAIM);
+  write_committed(owner, NULL);
+  LOOP_UNTIL(&owner->loop, redis_store_injected(owner->store) > 0);
+  delivery_owner_put(owner, "two");
+  hold_from(owner, "EXEC");
+  lose_connection(owner);
+  write_before_held(owner, late);
+  LOOP_UNTIL(&owner->loop, owner->send_queue.bytes == 0);
+  assert_int_equal(delivery_owner_done(owner, "two"), 1);
+}
+
 /* --- queries between transactions ------------------------------------------------------------- */
 
 struct asker {

@@ -28,8 +28,9 @@
  * Redis can also lose data that it has acknowledged, if it restarts from an older snapshot or is
  * replaced by a replica that had not received the data. Then `committed` holds an older value or is
  * missing. Acknowledged batches are no longer in the queue and cannot be repeated here. The owner
- * gets DELIVERY_LOST_DATA and recovers what it can. The delivery continues with the next batch, or
- * with an empty one: only a later loss than this write can be noticed.
+ * gets DELIVERY_LOST_DATA and recovers what it can. The delivery continues with an empty batch,
+ * because only a loss of a later value can be noticed. The same transaction number must not stand
+ * for other commands, so this one stays empty until it is executed.
  *
  * A connection has one request under way at a time. Between two requests an empty transaction is
  * open: a request begins inside it, and the request's last command opens the next one.
@@ -86,6 +87,9 @@
 /* The connection is closed after this many successive EXECs that did nothing, although nobody had
    written the key. Reconnecting makes a pause between attempts. */
 #define ABORTS_BEFORE_RECONNECT 3
+
+/* The same after this many losses of data without an answer to a query in between. */
+#define LOSSES_BEFORE_RECONNECT 3
 
 #define PREFLIGHT_FIRST 8 /* the commands up to MULTI, which is the last of them */
 
@@ -147,7 +151,8 @@ struct delivery {
   struct delivery_request request; /* the request that is under way */
   bool check_due;                  /* `committed` has to be read before anything else */
   bool loss_reported;     /* DELIVERY_LOST_DATA was recorded, and nothing was delivered since */
-  bool write_due;         /* a transaction has to write `committed` before the next query */
+  bool write_due;         /* a transaction has to write `committed` before anything else */
+  unsigned vain_losses;   /* notifications of losses since the last answer to a query */
   unsigned notifications; /* values of enum delivery_notification that the owner has not taken */
   struct error error;     /* of DELIVERY_FAILED */
   unsigned losses;        /* of connections during a request, since the last executed transaction */
@@ -230,7 +235,6 @@ static void add_transaction(struct delivery *self, const struct batch *batch) {
   char value[OWNERSHIP_TEXT_SIZE], ttl[DECIMAL_LENGTH_MAX + 1];
   (void)ownership_text(&self->ownership, self->ownership.delivered + 1, value);
   (void)snprintf(ttl, sizeof ttl, "%llu", self->ttl_seconds);
-  self->write_due = false;
   request->batch = *batch;
   request->expected[EXPECT_QUEUED] += batch->commands;
   add(request, EXPECT_QUEUED,
@@ -309,10 +313,13 @@ void delivery_flush(struct delivery *self) {
     send_request(self, false);
   } else if (!delivery_is_owner(self)) {
     send_ownership(self);
+  } else if (self->write_due && self->send_queue->batch.count == 0) {
+    add_transaction(self, &(struct batch){0});
+    send_request(self, false);
   } else if (self->query.commands != NULL && !self->write_due) {
     send_request(self, true);
-  } else if ((batch = send_queue_batch(self->send_queue)) != NULL || self->write_due) {
-    add_transaction(self, batch != NULL ? batch : &(struct batch){0});
+  } else if ((batch = send_queue_batch(self->send_queue)) != NULL) {
+    add_transaction(self, batch);
     send_request(self, false);
   } else if (!evtimer_pending(self->idle, NULL)) {
     /* Redis has accepted every command that it could reject. */
@@ -341,6 +348,7 @@ static void fail(struct delivery *self, const struct error *error) {
 static void handle_rejection(struct delivery *self) {
   const struct delivery_request *request = &self->request;
   bool in_part = request->executed && request->rejected < request->expected[EXPECT_QUEUED];
+  self->write_due = false; /* Redis may be out of memory: a query works, and the end needs it */
   if (!in_part && redis_connection_recover(self->connection, request->rejection))
     return;
   struct command_word words[2] = {{.text = ""}};
@@ -381,7 +389,9 @@ static void on_committed(struct delivery *self, const struct reply *reply) {
   if (delivered) {
     self->losses = self->aborts = 0;
     self->loss_reported &= state == OWNERSHIP_LOST_DATA;
-    redis_connection_mark_healthy(self->connection);
+    self->write_due = false;
+    if (self->vain_losses == 0)
+      redis_connection_mark_healthy(self->connection);
     if (was_owner)
       send_queue_remove_batch(self->send_queue);
   }
@@ -394,6 +404,7 @@ static void on_committed(struct delivery *self, const struct reply *reply) {
   }
   if (state == OWNERSHIP_LOST_DATA && !self->loss_reported) {
     self->loss_reported = self->write_due = self->request.ignores_query = true;
+    self->vain_losses++;
     record(self, DELIVERY_LOST_DATA);
   }
   self->request.ignores_query |= !delivery_is_owner(self);
@@ -404,12 +415,16 @@ static void on_committed(struct delivery *self, const struct reply *reply) {
   if (!delivered && self->request.expected[EXPECT_EXECUTED] > 0 &&
       ++self->aborts >= ABORTS_BEFORE_RECONNECT)
     drop_connection(self, "EXEC does nothing, though nobody has written the key");
+  else if (self->request.ignores_query && self->request.commands > 0 &&
+           self->vain_losses >= LOSSES_BEFORE_RECONNECT)
+    drop_connection(self, "it loses what it has acknowledged again and again");
 }
 
 static void on_query_reply(struct delivery *self, const struct reply *reply) {
   struct query *query = &self->query;
   if (self->request.ignores_query)
     return;
+  self->vain_losses = 0;
   redis_connection_mark_healthy(self->connection);
   CHECK(query->commands != NULL);
   struct command_word word;
@@ -495,7 +510,6 @@ static void on_down(void *owner) {
         "log names a limit (client-query-buffer-limit, client-output-buffer-limit, "
         "maxmemory-clients), raise that limit",
         self->losses);
-  self->write_due = self->loss_reported;
   forget_request(self);
   (void)evtimer_del(self->idle);
 }

@@ -619,6 +619,7 @@ struct intake *intake_new(struct event_base *base, const struct log *log,
                           .keys = keys,
                           .control.activity = CONTROL_SEARCHING, /* while STARTING */
                           .backlog_max = BACKLOG_MAX,
+                          .checked.inflight = SIZE_MAX,
                           .returned.count = 1};
   self->consumer = consumer_new(base, log, url, keys, &consumer_handler, self);
   self->wakeup = loop_timer_new(base, on_wakeup, self);

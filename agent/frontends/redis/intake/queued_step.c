@@ -34,10 +34,11 @@ void queued_step_free(struct queued_step *self) {
 }
 
 bool queued_step_matches(const struct queued_step *self, const struct payload *payload) {
-  if (self->payload.is_truncated || payload->is_truncated)
-    return self->payload.is_truncated == payload->is_truncated;
-  return self->payload.length == payload->length &&
-         memcmp(self->payload.bytes, payload->bytes, payload->length) == 0;
+  const struct payload *known = &self->payload;
+  bool is_cut = known->is_truncated && payload->is_truncated;
+  size_t length = is_cut && known->length < payload->length ? known->length : payload->length;
+  return known->is_truncated == payload->is_truncated && (is_cut || known->length == length) &&
+         memcmp(known->bytes, payload->bytes, length) == 0;
 }
 
 bool queued_step_is_work(const struct queued_step *self) {

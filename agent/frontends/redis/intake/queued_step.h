@@ -33,8 +33,7 @@ struct queued_step *queued_step_new(const struct payload *payload);
 /* Frees the step; does nothing if it is NULL. */
 void queued_step_free(struct queued_step *self);
 
-/* Returns true if this is the step's payload. Two truncated payloads always match, because only
-   their beginnings are known. */
+/* Returns true if this is the step's payload, as far as it is known. */
 bool queued_step_matches(const struct queued_step *self, const struct payload *payload);
 
 /* Returns true if the step is valid and will be executed: it is not a cancel or a shutdown. */
