@@ -90,7 +90,8 @@ static bool has_variable(const struct step_secrets *self, size_t count, const ch
 
 /* Takes ownership of the name. */
 static void add_variable(struct step_secrets *self, struct secret_variable variable) {
-  self->all = memory_resize(self->all, (self->count + 1) * sizeof *self->all);
+  if ((self->count & (self->count - 1)) == 0) /* 0, or a power of two */
+    self->all = memory_resize(self->all, (2 * self->count + 1) * sizeof *self->all);
   self->all[self->count++] = variable;
 }
 
@@ -129,9 +130,9 @@ struct step_secrets secrets_add_step(struct secrets *self, const struct log *log
       continue;
     if (count < STEP_SECRETS_MAX)
       log_not_masked(log, step->step_id, added.all[i].name, added.all[i].answer);
-    added.not_masked = memory_resize(added.not_masked, (count + 2) * sizeof *added.not_masked);
+    if (count == 0)
+      added.not_masked = memory_zeros((added.count + 1) * sizeof(char *));
     added.not_masked[count++] = added.all[i].name;
-    added.not_masked[count] = NULL;
   }
   if (count > STEP_SECRETS_MAX)
     log_line(log, LOG_WARN, step->step_id, "%zu more variables are not masked",
