@@ -541,6 +541,16 @@ DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
   delivery_owner_expect(owner, "owned lost_data delivered delivered");
 }
 
+/* The pauses between attempts grow, because no query is answered. */
+DELIVERY_TEST(repeated_losses_of_data_drop_the_connection) {
+  for (int losses = 1; losses <= 3; losses++) {
+    write_committed(owner, NULL);
+    loop_await(&owner->loop, &owner->lost_data, losses);
+    loop_await(&owner->loop, &owner->delivered, losses);
+  }
+  loop_await_log(&owner->loop, "it loses what it has acknowledged again and again");
+}
+
 /* The empty transaction of a lost connection is executed between WATCH and EXEC of the next one. */
 DELIVERY_TEST(a_late_empty_transaction_removes_no_batch) {
   char late[128];

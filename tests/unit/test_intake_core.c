@@ -411,8 +411,8 @@ static void run_if_acknowledged(struct agent *self) {
   world.last_started = self->runs;
 }
 
-/* Lets the agent notice that Redis has lost acknowledged writes. It is told once until Redis has
-   acknowledged the next write, which sets `committed` again. */
+/* Lets the agent notice that Redis has lost acknowledged writes. The next notification follows only
+   after Redis has acknowledged a write, which sets `committed` again. */
 static void detect_loss(struct agent *self) {
   if (world.redis.epoch > self->epoch ||
       (world.redis.epoch == self->epoch &&

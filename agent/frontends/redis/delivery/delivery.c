@@ -377,9 +377,9 @@ static void drop_connection(struct delivery *self, const char *why) {
 
 /* Handles a value of `committed`, which was read after a transaction or by an ownership check.
    Redis may have lost data, or another agent may have taken the job, even if the connection was
-   never lost. The owner learns of a loss before it gets an answer that was read after it, so the
-   replies to the query of this request are ignored then; also if the agent does not own the job
-   yet. */
+   never lost. The query of this request is sent again, and its replies are ignored, if the agent
+   does not own the job yet, or if this value shows a loss: the owner must learn of the loss before
+   it gets an answer. */
 static void on_committed(struct delivery *self, const struct reply *reply) {
   bool was_owner = delivery_is_owner(self);
   bool executed = self->request.executed;
