@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
-const char *const protocol_features[] = {"editFile",  "cancel",       "stdin",         "writeBytes",
-                                         "readBytes", "searchHidden", "withMediaType", "outputTail",
-                                         "secrets",   "end",          "control",       NULL};
+const char *const protocol_features[] = {
+    "editFile",     "cancel",         "stdin",      "writeBytes", "readBytes",
+    "searchHidden", "withMediaType",  "outputTail", "secrets",    "end",
+    "control",      FEATURE_REPLY_TO, NULL};

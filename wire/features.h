@@ -6,3 +6,7 @@
 /* What a server may use beyond the first version of the protocol, ended by NULL. An agent ignores
    fields that it does not know, so a server checks this list first. */
 extern const char *const protocol_features[];
+
+/* The features that depend on Redis; see PROTOCOL.md. */
+#define FEATURE_REPLY_TO "replyTo"
+#define FEATURE_FLOW_CONTROL "flowControl"

@@ -14,7 +14,7 @@ const struct step_kind step_shutdown = {.name = "shutdown", .number = 1};
 const struct step_kind step_cancel = {.name = "cancel", .number = STEP_CHOICE_NO_NUMBER};
 
 /* The fields of every step that runs. The kind gives the target its name. */
-enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, ENV, SECRETS, FOR_MODEL };
+enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, ENV, SECRETS, REPLY_TO, FOR_MODEL };
 static const struct step_field fields[] = {
     [VERSION] = STEP_FIELD("schemaVersion", int32, struct step, schema_version, .fallback = 1),
     [STEP_ID] = STEP_FIELD("stepId", text, struct step, step_id, .required = true, .minimum = 1,
@@ -26,6 +26,8 @@ static const struct step_field fields[] = {
                    .maximum = STEP_TIMEOUT_MAX_SECONDS, .fallback = STEP_TIMEOUT_DEFAULT_SECONDS),
     [ENV] = STEP_FIELD("env", env, struct step, env),
     [SECRETS] = STEP_FIELD("secrets", texts, struct step, secrets, .maximum = STEP_SECRETS_MAX),
+    [REPLY_TO] = STEP_FIELD("replyTo", reply_to, struct step, reply_to, .minimum = 1,
+                            .maximum = STEP_REPLY_TO_MAX),
     [FOR_MODEL] = STEP_FIELD(NULL, flag, struct step, for_model)}; /* never read */
 static const struct step_table table = STEP_TABLE(fields, struct step);
 
@@ -89,11 +91,14 @@ static int find_kind(const struct step_kind **found, const struct step_kind *con
   return 0;
 }
 
-/* Reads the fields that every kind with a target has, and those of this kind. */
+/* Reads the fields that every kind with a target has, and those of this kind. A valid replyTo was
+   read before, because every rejection needs it. */
 static int read_work(struct step *self, const cJSON *root, struct error *error) {
   const struct step_kind *kind = self->kind;
-  for (size_t i = TARGET; i <= SECRETS; i++) {
+  for (size_t i = TARGET; i <= REPLY_TO; i++) {
     struct step_field field = fields[i];
+    if (i == REPLY_TO && self->reply_to != NULL)
+      continue;
     field.name = i == TARGET ? kind->target : field.name;
     if (step_field_read(&field, root, "", self, error) != 0)
       return -1;
@@ -104,12 +109,16 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
   return step_table_read(&kind->table, root, "", self->fields, error);
 }
 
-/* Reads the version first, because every error is answered in it. */
+/* Reads the version and replyTo first, because every error is answered with them. If a name occurs
+   twice, it may be replyTo, which then means nothing. */
 static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                        struct error *error) {
-  if (step_field_read(&fields[VERSION], root, "", self, error) != 0 ||
-      step_field_names_unique(root, "", error) != 0 ||
-      step_field_read(&fields[STEP_ID], root, "", self, error) != 0 ||
+  struct error ignored;
+  int version = step_field_read(&fields[VERSION], root, "", self, error);
+  bool is_unique = step_field_names_unique(root, "", version == 0 ? error : &ignored) == 0;
+  if (is_unique)
+    (void)step_field_read(&fields[REPLY_TO], root, "", self, &ignored);
+  if (version != 0 || !is_unique || step_field_read(&fields[STEP_ID], root, "", self, error) != 0 ||
       find_kind(&self->kind, kinds, root, error) != 0)
     return -1;
   if (self->kind == NULL)

@@ -13,6 +13,7 @@
 #define STEP_PAYLOAD_MAX ((size_t)64 * 1024 * 1024) /* bytes */
 #define STEP_ID_MAX 1024                            /* bytes; it is part of every event */
 #define STEP_SECRETS_MAX 256                        /* the number of `secrets` */
+#define STEP_REPLY_TO_MAX 64                        /* bytes */
 #define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
 #define STEP_TIMEOUT_DEFAULT_SECONDS 600
 
@@ -37,6 +38,7 @@ extern const struct step_kind step_shutdown, step_cancel;
 struct step {
   int schema_version; /* as sent, rejected or not; 1 if it is absent or could not be read */
   char *step_id;      /* never NULL after step_parse; a cancel has the ID of the step to stop */
+  char *reply_to;     /* where the result goes, rejected or not; NULL: to the usual place */
   const struct step_kind *kind;
   /* For a kind with a target, else 0 and NULL: */
   char *target;

@@ -141,6 +141,31 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
 
 const struct step_field_type step_field_text = CHECKED(TEXT, String, "a string", read_text);
 
+/* The names of keys of PROTOCOL.md: `sandbox:<job>:results:in` would be the queue of the job
+   `<job>:results`. */
+static bool ends_a_key(const char *text) {
+  static const char *const ends[] = {"in",       "events",  "results",   "control",
+                                     "inflight", "started", "committed", "heartbeat"};
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    if (strcmp(text, ends[i]) == 0)
+      return true;
+  return false;
+}
+
+static int read_reply_to(const struct step_field *self, cJSON *value, void *place,
+                         struct error *error) {
+  static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  const char *text = value != NULL ? value->valuestring : "";
+  if (text[strspn(text, allowed)] != '\0')
+    return error_set(error, "%s: expected only letters, digits, \".\", \"_\" and \"-\"",
+                     self->name);
+  if (ends_a_key(text))
+    return error_set(error, "%s: expected a name that is not the end of a key", self->name);
+  return read_text(self, value, place, error);
+}
+
+const struct step_field_type step_field_reply_to = CHECKED(TEXT, String, "a string", read_reply_to);
+
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   struct step_bytes *bytes = place;

@@ -90,12 +90,13 @@ struct step_list {
 };
 
 extern const struct step_field_type
-    step_field_text,    /* char *; NULL if the text is absent or, where that is allowed, empty */
-    step_field_bytes,   /* struct step_bytes, which may be empty and contain NULs */
-    step_field_texts,   /* char **, the strings of an array, ended by NULL */
-    step_field_env,     /* char **, the members of an object as "NAME=value", ended by NULL */
-    step_field_integer, /* unsigned, a whole number in any notation: 600, 600.0, 6e2 */
-    step_field_int32,   /* int, any whole number of 32 bits */
+    step_field_text,     /* char *; NULL if the text is absent or, where that is allowed, empty */
+    step_field_bytes,    /* struct step_bytes, which may be empty and contain NULs */
+    step_field_reply_to, /* char *, the end of the name of a key; see PROTOCOL.md */
+    step_field_texts,    /* char **, the strings of an array, ended by NULL */
+    step_field_env,      /* char **, the members of an object as "NAME=value", ended by NULL */
+    step_field_integer,  /* unsigned, a whole number in any notation: 600, 600.0, 6e2 */
+    step_field_int32,    /* int, any whole number of 32 bits */
     /* unsigned, an integer up to the maximum, by default 2^31-1. A value below 1 counts as absent,
        because senders in languages without an absent number send 0. */
     step_field_count,

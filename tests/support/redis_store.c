@@ -260,7 +260,24 @@ static bool do_string(struct key *key, const redisReply *command, struct buffer 
   return true;
 }
 
+/* Moves a value and appends it as the reply. Returns it, to be freed; NULL if the list is empty. */
+static char *move_value(struct redis_store *self, const redisReply *command, struct buffer *out) {
+  struct key *from = find(self, word(command, 1)), *to = find(self, word(command, 2));
+  size_t at = strcmp(word(command, 3), "LEFT") == 0 ? 0 : from->count - 1;
+  if (from->count == 0)
+    return NULL;
+  char *value = strdup(from->values[at]);
+  erase(from, at);
+  insert(to, strcmp(word(command, 4), "LEFT") == 0 ? 0 : to->count, value);
+  answer_text(out, value);
+  return value;
+}
+
 static void execute(struct redis_store *self, const redisReply *command, struct buffer *out) {
+  if (is(command, "BLMOVE")) {
+    free(move_value(self, command, out));
+    return;
+  }
   struct key *key = find(self, word(command, 1));
   if (!read_list(key, command, out) && !write_list(self, key, command, out) &&
       !do_string(key, command, out))
@@ -315,15 +332,10 @@ static void unblock(struct connection *self) {
 
 /* Returns true if the BLMOVE has moved a value or no longer waits. */
 static bool try_move(struct connection *self, const redisReply *command) {
-  struct key *from = find(self->store, word(command, 1));
-  if (from->count == 0)
+  char *value = move_value(self->store, command, &self->out);
+  if (value == NULL)
     return false;
-  char *value = strdup(from->values[from->count - 1]);
-  erase(from, from->count - 1);
-  struct key *to = find(self->store, word(command, 2));
-  insert(to, strcmp(word(command, 4), "LEFT") == 0 ? 0 : to->count, value);
   append(&self->store->executed, "%s BLMOVE %s\n", self->role, value);
-  answer_text(&self->out, value);
   send_answers(self);
   free(value);
   return true;

@@ -30,8 +30,9 @@ static void expect_end(struct status *self, size_t held, const char *end) {
 TEST(figures_are_updated_for_two_values_and_then_for_each_fifth) {
   static const char at_first[] = "],'Steps':{'ok':0,'failed':0,'timedOut':0,'cancelled':0},"
                                  "'HeldBytes':5,'Reconnects':3";
-  struct status status;
-  status_init(&status, "7.8");
+  static const char *const without[] = {NULL};
+  struct status status = {0};
+  status_announce(&status, "7.8", without);
   expect_end(&status, 5, at_first);
   count(&status, STEP_CAUSE_EXITED, 0);
   count(&status, STEP_CAUSE_EXITED, 1);

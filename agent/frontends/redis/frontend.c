@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "wire/features.h"
 
 /* How long the agent waits for Redis to delete the heartbeat key, which expires anyway. */
 #define HEARTBEAT_REMOVAL_MS 2000
@@ -221,6 +222,13 @@ static void on_error(void *owner, const struct error *error) {
 
 static char *on_ownership_command(void *owner) {
   struct redis_frontend *self = owner;
+  const char *without[3] = {NULL};
+  size_t count = 0;
+  if (!delivery_offers(delivery_of(self), DELIVERY_REPLY_TO))
+    without[count++] = FEATURE_REPLY_TO;
+  if (!delivery_offers(delivery_of(self), DELIVERY_FLOW_CONTROL))
+    without[count++] = FEATURE_FLOW_CONTROL;
+  status_announce(&self->status, self->options.version, without);
   return heartbeat_command(self->heartbeat);
 }
 
@@ -543,7 +551,6 @@ struct frontend *redis_frontend_new(struct event_base *base, const struct log *l
   self->connect_limit = loop_timer_new(base, on_connect_limit, self);
   if (options->connect_timeout_ms > 0)
     loop_timer_start(self->connect_limit, options->connect_timeout_ms);
-  status_init(&self->status, options->version);
   const struct redis_url *url = options->delivery.url;
   self->turn = loop_timer_new(base, on_turn, self);
   self->outbox =

@@ -36,6 +36,17 @@ void keys_release(struct keys *self) {
   *self = (struct keys){0};
 }
 
+char *keys_reply(const struct keys *self, const char *reply_to) {
+  char *key = memory_allocate(strlen(self->results) + strlen(reply_to) + sizeof ":");
+  (void)sprintf(key, "%s:%s", self->results, reply_to);
+  return key;
+}
+
+bool keys_is_reply(const struct keys *self, const char *key, size_t length) {
+  size_t prefix = strlen(self->results);
+  return length > prefix && memcmp(key, self->results, prefix) == 0 && key[prefix] == ':';
+}
+
 struct client_name keys_client_name(const struct keys *self, const char *role) {
   struct client_name name;
   (void)snprintf(name.text, sizeof name.text, "sandbox:%.100s:%s", self->job_id, role);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /*
  * The Redis keys of one job. The job id is used verbatim: `{pipe-42}` is a hash tag that puts them
  * all in one Redis Cluster slot.
@@ -19,6 +22,12 @@ struct keys {
 /* Builds the names, which keys_release frees. Borrows the job id. */
 void keys_init(struct keys *self, const char *job_id);
 void keys_release(struct keys *self);
+
+/* Returns the key for results of steps with this replyTo, which the caller frees. */
+char *keys_reply(const struct keys *self, const char *reply_to);
+
+/* Returns true if this is such a key. */
+bool keys_is_reply(const struct keys *self, const char *key, size_t length);
 
 /* The name of a connection in CLIENT LIST: "sandbox:<job>:<role>". */
 struct client_name {

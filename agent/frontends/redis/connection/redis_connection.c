@@ -411,13 +411,18 @@ static bool is_replica(const struct reply *reply) {
 /* The connection's name is optional: an old server, a narrow ACL or an unusual job id must not stop
    the agent. NOAUTH and DENIED (protected mode) are not about the name. Without the permission for
    ROLE, the first write tells whether the server is the master. */
-static bool may_be_rejected(const struct redis_connection *self, const char *name, int owned,
-                            const char *text) {
+static bool may_be_rejected(const char *name, const char *text) {
   bool is_denied = strncmp(text, "NOPERM", 6) == 0;
   if (name == set_name)
     return is_denied || (strncmp(text, "ERR ", 4) == 0 && !error_reply_is_transient(text));
-  bool is_multi_key = owned >= 0 && owned < self->options.final_commands.multi_key;
-  return is_denied && (name == role || is_multi_key);
+  return is_denied && name == role;
+}
+
+/* Tells the owner that its command with this index is rejected. Returns true if it can do without
+   the command. */
+static bool handle_optional(struct redis_connection *self, int owned, const char *text) {
+  return owned >= 0 && !error_reply_is_transient(text) && self->handler->rejected != NULL &&
+         self->handler->rejected(self->owner, owned, text);
 }
 
 /* `name` is NULL for a command of the owner, which is named with its key. */
@@ -456,7 +461,8 @@ static void handle_handshake_reply(struct redis_connection *self, const struct r
     char why[64];
     (void)snprintf(why, sizeof why, "the reply to %s is not one of redis", name);
     lose_because(self, why, CONNECTION_ERROR_NOT_REDIS);
-  } else if (reply->type == REPLY_ERROR && !may_be_rejected(self, name, owned, reply->str)) {
+  } else if (reply->type == REPLY_ERROR && !may_be_rejected(name, reply->str) &&
+             !handle_optional(self, owned, reply->str)) {
     handle_rejection(self, name, reply->str);
   } else {
     if (owned == self->options.final_commands.value && reply->type == REPLY_STRING)

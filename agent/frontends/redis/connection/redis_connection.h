@@ -66,19 +66,20 @@ struct redis_connection_handler {
   void (*disconnected)(void *owner);
   /* An attempt to connect has failed; another one follows. */
   void (*unreachable)(void *owner);
+  /* Redis permanently rejects a command of the owner in the handshake. Returns true if the
+     handshake continues. NULL: it never does. */
+  bool (*rejected)(void *owner, int index, const char *text);
   /* The connection has stopped: Redis rejects the handshake with a permanent error, such as a wrong
      password or a missing permission. */
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Commands of the owner that must succeed before the connection is ready. The first `multi_key`
-   ones name several keys, and later ones name each key alone; NOPERM for the first ones is ignored,
-   because it does not tell which key is meant. */
+/* Commands of the owner that must succeed before the connection is ready, except those for which
+   `rejected` returns true. */
 struct handshake_commands {
   const char *text; /* encoded */
   size_t length;
   int count; /* of commands */
-  int multi_key;
   int first; /* this many are sent with the login, and the others only after good replies to them;
                 0: all are sent with the login */
   int value; /* the index of the command whose string reply ready() gets */

@@ -91,7 +91,11 @@
 /* The same after this many losses of data without an answer to a query in between. */
 #define LOSSES_BEFORE_RECONNECT 3
 
-#define PREFLIGHT_FIRST 8 /* the commands up to MULTI, which is the last of them */
+/* Indexes of commands of the preflight, and the number of those up to the first MULTI. */
+#define PREFLIGHT_KEYS 0
+#define PREFLIGHT_FIRST 8
+#define PREFLIGHT_TRIM (PREFLIGHT_COMMANDS - 6)
+#define PREFLIGHT_MOVE (PREFLIGHT_COMMANDS - 5)
 
 /* The replies to the parts of a request, in the order in which the parts may occur. */
 enum expected {
@@ -152,6 +156,10 @@ struct delivery {
   bool check_due;                  /* `committed` has to be read before anything else */
   bool loss_reported;     /* DELIVERY_LOST_DATA was recorded, and nothing was delivered since */
   bool write_due;         /* a transaction has to write `committed` before anything else */
+  bool must_trim;         /* without the right for XTRIM, the delivery fails */
+  unsigned refused;       /* values of enum delivery_feature that Redis refuses, */
+  unsigned refused_now;   /* and in the handshake that is under way */
+  bool has_refused_reply; /* it was logged that a result stays in `results` */
   unsigned vain_losses;   /* notifications of losses since the last answer to a query */
   unsigned notifications; /* values of enum delivery_notification that the owner has not taken */
   struct error error;     /* of DELIVERY_FAILED */
@@ -164,10 +172,11 @@ struct delivery {
    checks the permission for a command inside MULTI when it queues the command, and DISCARD drops
    it. Commands that write are sent after the good reply to the MULTI before them, because they
    would be executed if Redis rejected that MULTI. */
-char *delivery_preflight(const struct keys *keys, bool trims) {
+char *delivery_preflight(const struct keys *keys) {
+  char *reply = keys_reply(keys, "");
   const char *const commands[PREFLIGHT_COMMANDS][COMMAND_LIST_WORDS] = {
-      /* Checks that all keys are in one slot of a cluster. NOPERM is ignored here (`multi_key`),
-         because it does not name the key; the commands below do. DISCARD ends this watch. */
+      /* Checks that all keys are in one slot of a cluster. NOPERM is ignored here, because it does
+         not name the key; the commands below do. DISCARD ends this watch. */
       {"WATCH", keys->in, keys->events, keys->results, keys->inflight, keys->started,
        keys->committed, keys->heartbeat},
       {"LLEN", keys->in},
@@ -178,7 +187,6 @@ char *delivery_preflight(const struct keys *keys, bool trims) {
       {"GET", keys->started},
       {"MULTI"},
       {"XADD", keys->events, "*", "data", ""},
-      {trims ? "XTRIM" : "XLEN", keys->events, trims ? "MAXLEN" : NULL, "0"},
       {"LPUSH", keys->results, ""},
       {"LREM", keys->inflight, "-1", ""},
       {"LTRIM", keys->inflight, "0", "-2"},
@@ -194,12 +202,34 @@ char *delivery_preflight(const struct keys *keys, bool trims) {
       {"EXPIRE", keys->results, "1"},
       {"LREM", keys->control, "-1", ""},
       {"PERSIST", keys->in},
+      {"XTRIM", keys->events, "MAXLEN", "0"},
+      {"BLMOVE", keys->results, reply, "LEFT", "LEFT", "0"},
       {"DISCARD"},
       {"WATCH", keys->committed},
       {"GET", keys->committed},
       {"MULTI"},
   };
-  return command_list_new(commands, PREFLIGHT_COMMANDS);
+  char *list = command_list_new(commands, PREFLIGHT_COMMANDS);
+  free(reply);
+  return list;
+}
+
+/* Redis before 6.2 does not know BLMOVE, and XTRIM only without MINID. */
+static bool on_rejected(void *owner, int index, const char *text) {
+  struct delivery *self = owner;
+  bool is_denied = strncmp(text, "NOPERM", 6) == 0;
+  if (index == PREFLIGHT_MOVE && !self->has_refused_reply) {
+    self->has_refused_reply = true;
+    log_line(self->log, LOG_WARN, NULL, "results of steps with replyTo stay in %.100s: %.150s",
+             self->keys->results, redis_connection_explain(self->connection, text).text);
+  }
+  if (index == PREFLIGHT_MOVE)
+    self->refused_now |= is_denied ? DELIVERY_REPLY_TO : DELIVERY_REPLY_TO | DELIVERY_FLOW_CONTROL;
+  else if (index == PREFLIGHT_TRIM && !self->must_trim)
+    self->refused_now |= DELIVERY_FLOW_CONTROL;
+  else
+    return index == PREFLIGHT_KEYS && is_denied;
+  return true;
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
@@ -341,26 +371,59 @@ static void fail(struct delivery *self, const struct error *error) {
   on_failed(self, error);
 }
 
+/* Reads the beginning of a command of the request. If the command is in the tail, the batch must
+   not be read, because it may have been freed already. */
+static void find_command(const struct delivery_request *self, size_t index,
+                         struct command_word words[3]) {
+  bool in_tail = index >= self->batch.commands;
+  size_t read = in_tail ? self->batch.commands : 0;
+  for (int i = in_tail ? self->batch.count : 0; i <= self->batch.count; i++) {
+    bool is_tail = i == self->batch.count;
+    const char *at = is_tail ? self->tail.bytes : self->batch.pieces[i].iov_base;
+    const char *end = at + (is_tail ? self->tail.length : self->batch.pieces[i].iov_len);
+    while (read <= index && command_read(&at, end, words, 3))
+      read++;
+  }
+}
+
+/* Returns true if the command at this index of the batch is about the key of a replyTo. Without it,
+   the result stays in `results`. */
+static bool refuses_reply(struct delivery *self, size_t index, const char *text) {
+  struct command_word words[3];
+  if (index >= self->request.batch.commands)
+    return false;
+  find_command(&self->request, index, words);
+  bool is_first = keys_is_reply(self->keys, words[1].text, words[1].length);
+  const struct command_word *key = &words[is_first ? 1 : 2];
+  if (!is_first && (key->text == NULL || !keys_is_reply(self->keys, key->text, key->length)))
+    return false;
+  log_line(self->log, self->has_refused_reply ? LOG_DEBUG : LOG_WARN, NULL,
+           "the result stays in %.100s: redis refuses %.*s %.*s: %.100s", self->keys->results,
+           (int)words[0].length, words[0].text, key->length < 200 ? (int)key->length : 200,
+           key->text, redis_connection_explain(self->connection, text).text);
+  self->has_refused_reply = true;
+  return true;
+}
+
 /* Handles the first error reply of the request. After a transient error, another connection sends
    the request again. That is impossible if the command was part of a transaction that was executed,
-   because the other commands have taken effect. A permanent error names the command. If that is in
-   the tail, the batch must not be read, because it may have been freed already. */
+   because the other commands have taken effect. A permanent error names the command, except if that
+   moves a result: the batch is sent again without it. */
 static void handle_rejection(struct delivery *self) {
   const struct delivery_request *request = &self->request;
   bool in_part = request->executed && request->rejected < request->expected[EXPECT_QUEUED];
   self->write_due = false; /* Redis may be out of memory: a query works, and the end needs it */
   if (!in_part && redis_connection_recover(self->connection, request->rejection))
     return;
-  struct command_word words[2] = {{.text = ""}};
-  bool in_tail = request->rejected >= request->batch.commands;
-  size_t read = in_tail ? request->batch.commands : 0;
-  for (int i = in_tail ? request->batch.count : 0; i <= request->batch.count; i++) {
-    bool is_tail = i == request->batch.count;
-    const char *at = is_tail ? request->tail.bytes : request->batch.pieces[i].iov_base;
-    const char *end = at + (is_tail ? request->tail.length : request->batch.pieces[i].iov_len);
-    while (read <= request->rejected && command_read(&at, end, words, 2))
-      read++;
+  if (!request->executed && refuses_reply(self, request->rejected, request->rejection)) {
+    send_queue_leave_out(self->send_queue, request->rejected);
+    forget_request(self);
+    redis_connection_set_reply_timeout(self->connection, 0);
+    self->handler->changed(self->owner);
+    return;
   }
+  struct command_word words[3] = {{.text = ""}};
+  find_command(request, request->rejected, words);
   size_t key = words[1].length < 120 ? words[1].length : 120;
   struct error error;
   (void)error_set(&error, "redis refuses %.*s%s%.*s: %.100s", (int)words[0].length, words[0].text,
@@ -438,8 +501,12 @@ static void on_query_reply(struct delivery *self, const struct reply *reply) {
   free(answered);
 }
 
+static bool is_error(const struct reply *reply) {
+  return reply != NULL && reply->type == REPLY_ERROR;
+}
+
 static void keep_rejection(struct delivery_request *self, const struct reply *reply, size_t index) {
-  if (reply == NULL || reply->type != REPLY_ERROR || self->rejection[0] != '\0')
+  if (!is_error(reply) || self->rejection[0] != '\0')
     return;
   (void)snprintf(self->rejection, sizeof self->rejection, "%s", reply->str);
   self->rejected = index;
@@ -458,14 +525,15 @@ static enum expected expected_kind(const struct delivery_request *self) {
    answers "+OK" to everything is not Redis, and its EXEC would be sent again at once. Any reply may
    be an error, and the replies after an error may be of any type. The reply to EXEC is an array
    with the replies of all queued commands; an error among them does not undo the other commands. */
-static bool record_reply(struct delivery_request *self, const struct reply *reply,
-                         enum expected kind) {
+static bool record_reply(struct delivery *delivery, const struct reply *reply, enum expected kind) {
+  struct delivery_request *self = &delivery->request;
   size_t index = self->replied++;
   bool is_rejected = reply->type == REPLY_ERROR || self->rejection[0] != '\0';
   keep_rejection(self, reply, index);
   self->executed |= kind == EXPECT_EXECUTED && reply->type == REPLY_ARRAY;
   for (size_t i = 0; kind == EXPECT_EXECUTED && self->executed && i < reply->elements; i++)
-    keep_rejection(self, reply->element[i], i);
+    if (is_error(reply->element[i]) && !refuses_reply(delivery, i, reply->element[i]->str))
+      keep_rejection(self, reply->element[i], i);
   size_t sent_before = kind == EXPECT_COMMITTED ? self->committed_end : 0;
   if (self->replied == self->commands)
     sent_before = self->length;
@@ -478,7 +546,7 @@ static void on_reply(void *owner, const struct reply *reply) {
   struct delivery *self = owner;
   struct delivery_request *request = &self->request;
   enum expected kind = expected_kind(request);
-  bool fits = kind != EXPECTED_KINDS && record_reply(request, reply, kind);
+  bool fits = kind != EXPECTED_KINDS && record_reply(self, reply, kind);
   bool last = request->replied == request->commands;
   if (error_reply_is_last(request->rejection) || (fits && last && request->rejection[0] != '\0')) {
     handle_rejection(self);
@@ -497,6 +565,8 @@ static void on_reply(void *owner, const struct reply *reply) {
 
 static void on_ready(void *owner, const struct reply *committed) {
   struct delivery *self = owner;
+  self->refused = self->refused_now;
+  self->refused_now = 0;
   on_committed(self, committed);
   record(self, DELIVERY_CONNECTED);
 }
@@ -549,22 +619,24 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
   static const struct redis_connection_handler redis_connection_handler = {.ready = on_ready,
                                                                            .reply = on_reply,
                                                                            .writable = on_writable,
+                                                                           .rejected = on_rejected,
                                                                            .disconnected = on_down,
                                                                            .unreachable =
                                                                                on_unreachable,
                                                                            .failed = on_failed};
   struct client_name name = keys_client_name(keys, "out");
   struct delivery *self = memory_allocate(sizeof *self);
-  *self = (struct delivery){.log = log,
-                            .keys = keys,
-                            .handler = handler,
-                            .owner = owner,
-                            .send_queue = send_queue,
-                            .ownership = {.instance = random_u64()},
-                            .ttl_seconds = options->key_ttl_seconds,
-                            .check_due = true};
-  self->preflight =
-      delivery_preflight(keys, options->events_maxlen > 0 && options->events_keep_bytes > 0);
+  *self =
+      (struct delivery){.log = log,
+                        .keys = keys,
+                        .handler = handler,
+                        .owner = owner,
+                        .send_queue = send_queue,
+                        .ownership = {.instance = random_u64()},
+                        .ttl_seconds = options->key_ttl_seconds,
+                        .check_due = true,
+                        .must_trim = options->events_maxlen > 0 && options->events_keep_bytes > 0};
+  self->preflight = delivery_preflight(keys);
   struct redis_connection_options redis_connection_options = {
       .url = options->url,
       .role = "outbox",
@@ -572,7 +644,6 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
       .final_commands = {.text = self->preflight,
                          .length = strlen(self->preflight),
                          .count = PREFLIGHT_COMMANDS,
-                         .multi_key = 1,
                          .first = PREFLIGHT_FIRST,
                          .value = PREFLIGHT_COMMANDS - 2},
       .discard_values = true,
@@ -622,6 +693,10 @@ bool delivery_had_owner(const struct delivery *self) {
 
 bool delivery_has_lost_data(const struct delivery *self) {
   return self->loss_reported;
+}
+
+bool delivery_offers(const struct delivery *self, enum delivery_feature feature) {
+  return (self->refused & feature) == 0;
 }
 
 uint64_t delivery_reconnections(const struct delivery *self) {

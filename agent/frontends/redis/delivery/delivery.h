@@ -37,6 +37,9 @@ enum delivery_notification {
   DELIVERY_FAILED = 32       /* a permanent error: nothing more is sent */
 };
 
+/* What depends on the version of Redis and on the rights of its user. */
+enum delivery_feature { DELIVERY_REPLY_TO = 1, DELIVERY_FLOW_CONTROL = 2 };
+
 struct delivery_handler {
   /* There is a notification, or delivery_flush has something to do. */
   void (*changed)(void *owner);
@@ -61,12 +64,15 @@ unsigned delivery_take_notifications(struct delivery *self);
 const struct error *delivery_error(const struct delivery *self);
 
 /* Returns the encoded commands that end each handshake; the caller frees them. They check that each
-   key has the expected type and that Redis permits each command of the agent (XTRIM only if `trims`
-   is true), and they change nothing. So a wrong key or a missing permission fails at startup, with
-   an error that names command and key, and not with the first result. The last three commands are
-   the first ownership check and MULTI. */
-#define PREFLIGHT_COMMANDS 29
-char *delivery_preflight(const struct keys *keys, bool trims);
+   key has the expected type and that Redis permits each command of the agent, and they change
+   nothing. So a wrong key or a missing permission fails at startup, with an error that names
+   command and key, and not with the first result. The last three commands are the first ownership
+   check and MULTI. */
+#define PREFLIGHT_COMMANDS 30
+char *delivery_preflight(const struct keys *keys);
+
+/* Returns whether Redis permits the commands that the feature needs, as of the last handshake. */
+bool delivery_offers(const struct delivery *self, enum delivery_feature feature);
 
 /* Sends the next request, unless one is under way; changed() follows when that one is answered. */
 void delivery_flush(struct delivery *self);

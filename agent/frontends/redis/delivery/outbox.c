@@ -16,9 +16,9 @@
 #define REFRESH_MAX_SECONDS 3600
 
 /* The largest group, without event and result: outbox_refresh has 6 commands; a record has 3
-   changes, the key `started` and at most 4 EXPIRE. SET … EX has 5 words. */
-#define GROUP_COMMANDS 8
-#define GROUP_WORDS 5
+   changes, the key `started`, the move of the result and at most 4 EXPIRE. BLMOVE has 6 words. */
+#define GROUP_COMMANDS 9
+#define GROUP_WORDS 6
 
 /* Commands of one transaction before they are encoded. The words are borrowed. */
 struct command_group {
@@ -162,10 +162,19 @@ static void add_started(const struct outbox *self, struct command_group *group,
   add_expire(self, group, self->keys->inflight);
 }
 
-/* Makes the commands that follow the event and the result. */
+/* Moves the newest result. In a transaction, BLMOVE does not wait, and its effect is that of
+   LMOVE, which users of earlier versions have no right to use. */
+static void add_reply(const struct outbox *self, struct command_group *group, const char *reply) {
+  ADD(group, NULL, "BLMOVE", self->keys->results, reply, "LEFT", "LEFT", "0");
+  ADD(group, NULL, "EXPIRE", reply, self->reply_ttl);
+}
+
+/* Makes the commands that follow the event and the result. `reply` is the key of `reply_to`. */
 static struct command_group make_group(const struct outbox *self,
-                                       const struct outbox_record *record) {
+                                       const struct outbox_record *record, const char *reply) {
   struct command_group group = {0};
+  if (reply != NULL)
+    add_reply(self, &group, reply);
   for (size_t i = 0; i < record->change_count; i++)
     add_change(self, &group, &record->changes[i]);
   if (record->started != NULL)
@@ -173,7 +182,8 @@ static struct command_group make_group(const struct outbox *self,
   else if (record->ends_started)
     ADD(&group, NULL, "DEL", self->keys->started);
   if (record->result != NULL) {
-    add_expire(self, &group, self->keys->results);
+    if (reply == NULL)
+      add_expire(self, &group, self->keys->results);
     add_expire(self, &group, self->keys->events);
   }
   return group;
@@ -201,11 +211,14 @@ static void enqueue_result(struct outbox *self, const struct outbox_record *reco
 }
 
 uint64_t outbox_write(struct outbox *self, const struct outbox_record *record) {
-  struct command_group rest = make_group(self, record);
+  bool has_reply = record->result != NULL && record->reply_to != NULL;
+  char *reply = has_reply ? keys_reply(self->keys, record->reply_to) : NULL;
+  struct command_group rest = make_group(self, record, reply);
   if (record->result != NULL)
     enqueue_result(self, record, &rest);
   else
     enqueue(self, &rest);
+  free(reply);
   self->needed_end = queue_end(self);
   return self->needed_end;
 }
@@ -354,6 +367,9 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
       options->hold_bytes > 4 * half ? options->hold_bytes - half : options->hold_bytes / 4 * 3;
   if (options->key_ttl_seconds > 0)
     (void)snprintf(self->ttl, sizeof self->ttl, "%llu", options->key_ttl_seconds);
+  bool is_short = options->key_ttl_seconds > 0 && options->key_ttl_seconds < REPLY_SECONDS_MAX;
+  (void)snprintf(self->reply_ttl, sizeof self->reply_ttl, "%llu",
+                 is_short ? options->key_ttl_seconds : REPLY_SECONDS_MAX);
   init_commands(self, options->events_maxlen);
   self->trim = loop_timer_new(base, on_trim, self);
   self->refresh = loop_timer_new(base, on_refresh, self);

@@ -33,10 +33,11 @@ struct outbox {
   const struct keys *keys;
   struct send_queue send_queue;
   struct delivery *delivery;
-  struct buffer event;              /* the beginning of each XADD */
-  struct buffer result;             /* the beginning of each LPUSH of a result */
-  char ttl[DECIMAL_LENGTH_MAX + 1]; /* in seconds; empty: keys do not expire */
-  struct buffer deferred;           /* the encoded XADDs of deferred events */
+  struct buffer event;                    /* the beginning of each XADD */
+  struct buffer result;                   /* the beginning of each LPUSH of a result */
+  char ttl[DECIMAL_LENGTH_MAX + 1];       /* in seconds; empty: keys do not expire */
+  char reply_ttl[DECIMAL_LENGTH_MAX + 1]; /* of the key of `reply_to` */
+  struct buffer deferred;                 /* the encoded XADDs of deferred events */
   size_t deferred_commands;
   struct retention retention; /* of the queued events */
   struct event *trim;         /* pending while the stream has to be trimmed later */
@@ -83,6 +84,7 @@ struct outbox_record {
   const struct step_event *completed; /* the last event of the step; it follows the deferred ones.
                                          NULL: none */
   const struct step_result *result;   /* NULL: none */
+  const char *reply_to;               /* of the step; NULL: the result stays in `results` */
   struct outbox_change changes[OUTBOX_CHANGES_MAX];
   size_t change_count;
   const char *started; /* the new value of the key `started`; NULL: it is not set */
@@ -108,6 +110,11 @@ void outbox_add_deferred(struct outbox *self);
 /* Adds the record. Returns the position in the send queue at which it ends: the record is delivered
    when send_queue.delivered is at least this. */
 uint64_t outbox_write(struct outbox *self, const struct outbox_record *record);
+
+/* The result of a step with `reply_to` is moved from `results` to `results:<reply_to>` in the same
+   transaction. If Redis refuses that, it stays in `results`. The key expires after this time, or
+   sooner with the job's other keys. */
+#define REPLY_SECONDS_MAX 3600ULL
 
 /* Calls `visit` with the last word of each command that is not delivered and has this name and this
    key, the oldest first: "LPUSH" with the results, or "LREM" with removed steps. The visitor may

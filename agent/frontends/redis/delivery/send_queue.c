@@ -2,7 +2,9 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "agent/frontends/redis/connection/command.h"
 #include "base/check.h"
 #include "base/memory.h"
 
@@ -109,6 +111,30 @@ const struct batch *send_queue_batch(struct send_queue *self) {
   return self->batch.count > 0 ? &self->batch : NULL;
 }
 
+void send_queue_leave_out(struct send_queue *self, size_t command) {
+  struct batch *batch = &self->batch;
+  struct send_queue_chunk *chunk = self->first;
+  struct command_word word;
+  int piece = 0;
+  const char *at = batch->pieces[0].iov_base, *from = at;
+  for (size_t i = 0; i <= command; i++) {
+    if (at == (char *)batch->pieces[piece].iov_base + batch->pieces[piece].iov_len) {
+      at = batch->pieces[++piece].iov_base;
+      chunk = chunk->next;
+    }
+    from = at;
+    (void)command_read(&at, chunk->bytes + chunk->end, &word, 1);
+  }
+  size_t length = (size_t)(at - from);
+  memmove(chunk->bytes + (from - chunk->bytes), at, (size_t)(chunk->bytes + chunk->end - at));
+  chunk->end -= length;
+  chunk->commands--;
+  batch->pieces[piece].iov_len -= length;
+  batch->commands--;
+  batch->length -= length;
+  batch->left_out += length;
+}
+
 void send_queue_remove_batch(struct send_queue *self) {
   size_t commands = self->batch.commands;
   for (int i = 0; i < self->batch.count; i++) {
@@ -120,8 +146,8 @@ void send_queue_remove_batch(struct send_queue *self) {
     if (chunk->start == chunk->end)
       release_first(self);
   }
-  self->bytes -= self->batch.length;
-  self->delivered += self->batch.length;
+  self->bytes -= self->batch.length + self->batch.left_out;
+  self->delivered += self->batch.length + self->batch.left_out;
   self->batch = (struct batch){0};
 }
 

@@ -31,8 +31,9 @@
 
 struct batch {
   struct iovec pieces[BATCH_PIECES];
-  int count;     /* 0: there is no batch */
-  size_t length; /* bytes in all pieces */
+  int count;       /* 0: there is no batch */
+  size_t length;   /* bytes in all pieces */
+  size_t left_out; /* bytes of removed commands, which count as queued until the batch leaves */
   size_t commands;
 };
 
@@ -58,6 +59,10 @@ void send_queue_commit(struct send_queue *self, size_t commands);
 
 /* Returns the oldest batch, which the first call fixes; NULL if nothing is queued. */
 const struct batch *send_queue_batch(struct send_queue *self);
+
+/* Removes one of several commands of the batch; its index counts from 0. To be called only if Redis
+   has not executed the batch. */
+void send_queue_leave_out(struct send_queue *self, size_t command);
 
 /* Removes the batch that send_queue_batch has returned, if there is one. */
 void send_queue_remove_batch(struct send_queue *self);

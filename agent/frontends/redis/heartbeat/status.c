@@ -4,13 +4,20 @@
 
 #include "wire/features.h"
 
-void status_init(struct status *self, const char *version) {
-  *self = (struct status){0};
+static bool is_listed(const char *const *names, const char *name) {
+  while (*names != NULL && strcmp(*names, name) != 0)
+    names++;
+  return *names != NULL;
+}
+
+void status_announce(struct status *self, const char *version, const char *const *without) {
   struct buffer *out = &self->text;
+  out->length = 0;
   buffer_add_format(
       out, ",\"Version\":\"%s\",\"Protocol\":\"" PROTOCOL_VERSIONS "\",\"Features\":[", version);
   for (size_t i = 0; protocol_features[i] != NULL; i++)
-    buffer_add_format(out, "%s\"%s\"", i > 0 ? "," : "", protocol_features[i]);
+    if (!is_listed(without, protocol_features[i]))
+      buffer_add_format(out, "%s\"%s\"", i > 0 ? "," : "", protocol_features[i]);
   buffer_add_string(out, "]");
   self->agent_length = out->length;
 }

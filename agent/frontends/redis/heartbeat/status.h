@@ -8,7 +8,8 @@
 #include "wire/step_report.h"
 
 /* The content of the heartbeat beyond the members that heartbeat.c writes: the agent's version and
-   features, the steps that it has answered, and the resources that its container uses. */
+   features, the steps that it has answered, and the resources that its container uses. It is {0} at
+   first. */
 struct status {
   struct {
     uint64_t ok, failed, timed_out, cancelled;
@@ -18,7 +19,9 @@ struct status {
   size_t agent_length; /* the length of the first part, which does not change */
 };
 
-void status_init(struct status *self, const char *version);
+/* Sets the members that do not change. `without` are features that Redis does not permit, ended by
+   NULL. Idempotent; status_release frees the text. */
+void status_announce(struct status *self, const char *version, const char *const *without);
 void status_release(struct status *self);
 
 /* Counts a step that was answered by a command or by the agent itself. */

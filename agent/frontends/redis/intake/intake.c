@@ -578,8 +578,10 @@ void intake_announce_start(struct intake *self) {
 void intake_finish_step(struct intake *self, const struct step_event *completed,
                         const struct step_result *result) {
   struct queued_step **step = self->running != NULL ? &self->running : &self->fetched;
-  struct outbox_record record = {
-      .completed = completed, .result = result, .ends_started = (*step)->is_announced};
+  struct outbox_record record = {.completed = completed,
+                                 .result = result,
+                                 .reply_to = (*step)->reply_to,
+                                 .ends_started = (*step)->is_announced};
   intake_add_removal(&record, *step);
   intake_write(self, &record);
   if (self->running != NULL && self->running->is_doubtful)

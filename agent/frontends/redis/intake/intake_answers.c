@@ -50,6 +50,7 @@ static void answer_by_agent(struct intake *self, const struct queued_step *step,
   result.event_count = event_count;
   struct outbox_record answer = *record;
   answer.result = &result;
+  answer.reply_to = step->reply_to;
   intake_write(self, &answer);
 }
 

@@ -17,6 +17,8 @@ struct queued_step *queued_step_new(const struct payload *payload) {
       step_parse(&self->step, kinds, payload->bytes, payload->length, &self->error) != 0 ||
       secrets_check(&self->step, &self->error) != 0;
   self->step_id = memory_copy(self->step.step_id, strlen(self->step.step_id));
+  if (self->step.reply_to != NULL)
+    self->reply_to = memory_copy(self->step.reply_to, strlen(self->step.reply_to));
   if (payload->is_truncated) {
     self->is_rejected = true;
     payload_limit_error(&self->error);
@@ -30,6 +32,7 @@ void queued_step_free(struct queued_step *self) {
   free((char *)(uintptr_t)self->payload.bytes);
   step_release(&self->step);
   free(self->step_id);
+  free(self->reply_to);
   free(self);
 }
 

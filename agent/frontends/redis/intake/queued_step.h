@@ -17,6 +17,7 @@ struct queued_step {
   struct payload payload; /* owned */
   struct step step;       /* moved to the engine when the step runs */
   char *step_id;          /* not NULL */
+  char *reply_to;         /* see struct step */
   struct error error;     /* why the step is rejected */
   bool is_rejected;
   bool is_announced;  /* `started` was set to this step, or the write is queued */
