@@ -5,4 +5,4 @@
 const char *const protocol_features[] = {
     "editFile",     "cancel",         "stdin",      "writeBytes", "readBytes",
     "searchHidden", "withMediaType",  "outputTail", "secrets",    "end",
-    "control",      FEATURE_REPLY_TO, NULL};
+    "control",      FEATURE_REPLY_TO, "raw",        NULL};

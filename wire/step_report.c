@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/base64.h"
 #include "base/json_string.h"
 #include "base/memory.h"
 #include "base/swar.h"
@@ -33,6 +34,13 @@ static inline void put_json(struct sink *self, const char *text, size_t length) 
     self->length += json_string_length(text, length);
   else
     self->at = json_string_write(self->at, text, length);
+}
+
+static inline void put_base64(struct sink *self, const char *bytes, size_t length) {
+  if (self->counts)
+    self->length += base64_length(length);
+  else
+    self->at = base64_encode(self->at, bytes, length);
 }
 
 static inline void put_number(struct sink *self, uint64_t number) {
@@ -96,11 +104,16 @@ static inline __attribute__((always_inline)) void put_event(struct sink *out,
   PUT(out, "\",\"kind\":\"");
   put(out, kind, strlen(kind));
   PUT(out, "\",\"line\":\"");
-  put_json(out, self->line, self->line_length);
+  if (self->is_base64)
+    put_base64(out, self->line, self->line_length);
+  else
+    put_json(out, self->line, self->line_length);
   PUT(out, "\",\"timestamp\":\"");
   put(out, self->timestamp, TIMESTAMP_LENGTH);
   PUT(out, "\",\"seq\":");
   put_number(out, self->seq);
+  if (self->is_base64)
+    PUT(out, ",\"encoding\":\"base64\"");
   if (self->partial)
     PUT(out, ",\"partial\":true");
   if (self->not_masked != NULL)
@@ -319,6 +332,8 @@ static inline void put_result(struct sink *out, const struct step_result *self) 
     PUT(out, ",\"outputTail\":");
     put_nullable(out, self->output_tail, self->output_tail_length);
   }
+  if (self->is_raw)
+    put_figure(out, ",\"outputBytes\":", (int64_t)self->output_bytes);
   put_end(out, &self->end);
   PUT(out, "}");
 }

@@ -25,8 +25,9 @@ struct step_event {
   enum step_event_kind kind;
   const char *step_id; /* as the content of a JSON string, escaped once per step */
   size_t step_id_length;
-  const char *line; /* any bytes, without the line ending */
+  const char *line; /* any bytes, without the line ending unless they are raw */
   size_t line_length;
+  bool is_base64;                /* `line` is raw output, which is encoded */
   bool partial;                  /* the line continues in the next event of this stream */
   const char *timestamp;         /* from step_event_timestamp */
   uint64_t seq;                  /* 1, 2, 3… within the step, so that readers notice a gap */
@@ -109,6 +110,7 @@ struct step_result {
   const char *output_content;
   size_t output_content_length;
   int64_t event_count; /* including `completed`; -1 (unknown) becomes null */
+  bool is_raw;         /* output_bytes is that of raw output, without output_content */
   /* If output_content is truncated: the end of the output and its total length. Else NULL. */
   const char *output_tail;
   size_t output_tail_length;

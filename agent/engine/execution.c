@@ -41,7 +41,8 @@ static const char *const waits_for[] = {
 /* Where the output goes. */
 enum execution_output {
   OUTPUT_LINES,   /* of a command: each line is an event, and a part is kept */
-  OUTPUT_RAW,     /* of a command if the frontend's terms have output_bytes */
+  OUTPUT_BYTES,   /* of a command with `raw`: each piece is an event, and the end is kept */
+  OUTPUT_RAW,     /* of a command if the frontend's terms have output_bytes: the ends are kept */
   OUTPUT_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
 };
 
@@ -70,8 +71,9 @@ struct execution {
   struct line_splitter splitters[2]; /* not of OUTPUT_RAW */
   struct capture capture;
   struct batcher batcher;
-  uint64_t events;     /* so far, which is the seq of the last one */
-  struct event *timer; /* flushes lines that wait; in ENDED ends the execution */
+  uint64_t stdout_bytes; /* so far, as the command has written them */
+  uint64_t events;       /* so far, which is the seq of the last one */
+  struct event *timer;   /* flushes lines that wait; in ENDED ends the execution */
   struct step_secrets secrets;
   char *step_id_json;
   size_t step_id_json_length;
@@ -93,6 +95,10 @@ static void read_clock(struct execution *self) {
   step_event_timestamp(self->timestamp, now_ms);
 }
 
+static bool is_output(enum step_event_kind kind) {
+  return kind == STEP_EVENT_STDOUT || kind == STEP_EVENT_STDERR;
+}
+
 static struct step_event event_after(const struct execution *self, enum step_event_kind kind,
                                      const struct line *line) {
   return (struct step_event){.schema_version = step_answer_version(&self->step),
@@ -102,6 +108,7 @@ static struct step_event event_after(const struct execution *self, enum step_eve
                              .line = line->text,
                              .line_length = line->length,
                              .partial = line->partial,
+                             .is_base64 = self->output == OUTPUT_BYTES && is_output(kind),
                              .timestamp = self->timestamp,
                              .seq = self->events + 1};
 }
@@ -153,7 +160,10 @@ static bool pass_lines(struct execution *self, enum process_stream stream) {
       return true;
     const struct step_event event = event_after(self, kind, &line);
     emit_event(self, &event);
-    capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
+    if (self->output == OUTPUT_BYTES)
+      capture_add(&self->capture, false, line.text, line.length, true);
+    else
+      capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
     /* One read may give thousands of lines: the frontend gets them batch by batch. */
     if (self->batcher.lines % BATCHER_LINES == 0)
       flush_frontend(self);
@@ -166,7 +176,7 @@ static bool is_command(const struct execution *self) {
 }
 
 static bool has_lines(const struct execution *self, enum process_stream stream) {
-  return self->output == OUTPUT_LINES ||
+  return self->output == OUTPUT_LINES || self->output == OUTPUT_BYTES ||
          (self->output == OUTPUT_CONTENT && stream == PROCESS_STDERR);
 }
 
@@ -212,6 +222,7 @@ static void read_stream(struct execution *self, enum process_stream stream) {
     return;
   size_t length = (size_t)count;
   const bool was_full = length == size;
+  self->stdout_bytes += stream == PROCESS_STDOUT ? length : 0;
   if (self->output == OUTPUT_RAW)
     length = drop_nul(space + held, length); /* before secrets are searched */
   keep(self, stream, mask_stream_put(mask, space, length), was_full);
@@ -376,6 +387,10 @@ void execution_step_end(const struct execution *self, const struct execution_res
                         struct step_end *out) {
   out->result = execution_result_step_result(end, &self->step, &out->line);
   out->result.event_count = (int64_t)self->events + 1;
+  if (self->output == OUTPUT_BYTES) {
+    out->result.is_raw = true;
+    out->result.output_bytes = self->stdout_bytes;
+  }
   int length = snprintf(out->text, sizeof out->text, "exit=%d timedOut=%s", out->result.exit_code,
                         out->result.timed_out ? "True" : "False");
   const struct line line = {.text = out->text, .length = (size_t)length};
@@ -469,10 +484,13 @@ struct execution *execution_new(const struct execution_context *context, struct 
   self->timer = loop_timer_new(context->process.base, on_timer, self);
   self->output = !is_command(self)                  ? OUTPUT_CONTENT
                  : frontend->terms.output_bytes > 0 ? OUTPUT_RAW
+                 : run_kind_is_raw(&self->step)     ? OUTPUT_BYTES
                                                     : OUTPUT_LINES;
   for (int i = 0; i < 2; i++) {
     mask_stream_init(&self->masks[i], &context->options->secrets->masker);
     line_splitter_init(&self->splitters[i], context->options->line_bytes);
+    if (self->output == OUTPUT_BYTES)
+      line_splitter_set_raw(&self->splitters[i]);
   }
   capture_init(&self->capture, frontend->terms.output_bytes, frontend->terms.tail_bytes);
   const size_t id_length = strlen(self->step.step_id);

@@ -19,6 +19,11 @@ void line_splitter_release(struct line_splitter *self) {
   line_splitter_init(self, self->piece_max);
 }
 
+void line_splitter_set_raw(struct line_splitter *self) {
+  self->piece_max = LINE_RAW_BYTES;
+  self->raw = true;
+}
+
 /* Moves the rest to the front. A byte is moved at most once, because its line begins at 0 then. */
 static void pack(struct line_splitter *self) {
   if (self->end > self->start)
@@ -100,7 +105,17 @@ static bool begin(struct line_splitter *self) {
   return true;
 }
 
+static bool next_raw(struct line_splitter *self, struct line *line) {
+  size_t left = self->end - self->start;
+  if (left > 0)
+    return split_off(self, line, left < self->piece_max ? left : self->piece_max, false);
+  shrink(self);
+  return false;
+}
+
 bool line_splitter_next(struct line_splitter *self, struct line *line) {
+  if (self->raw)
+    return next_raw(self, line);
   if (!self->begun && !begin(self))
     return false;
   if (self->swallow_newline && self->start < self->end) {

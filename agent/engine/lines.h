@@ -13,6 +13,9 @@
 #define LINE_BYTES_DEFAULT ((size_t)1024 * 1024)
 #define LINE_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
+/* The most bytes of a piece of raw output. */
+#define LINE_RAW_BYTES ((size_t)32 * 1024)
+
 /*
  * Splits the bytes of one output stream into lines, without I/O: the caller reads. "\n", "\r\n" and
  * a lone "\r" end a line. A "\r" ends its line at once, so that a progress bar is visible while it
@@ -36,6 +39,7 @@ struct line_splitter {
   size_t start;         /* offset of the next line */
   size_t scanned;       /* offset; no line ends before it */
   size_t end;           /* offset behind the last byte */
+  bool raw;             /* any bytes are a piece */
   bool begun;           /* the beginning was checked for a byte order mark */
   bool swallow_newline; /* the last line ended in "\r" */
   bool ended;
@@ -49,6 +53,10 @@ struct line {
 
 void line_splitter_init(struct line_splitter *self, size_t piece_max);
 void line_splitter_release(struct line_splitter *self);
+
+/* Splits off pieces of up to LINE_RAW_BYTES as they come, with all of their bytes. To be called
+   before anything is read. */
+void line_splitter_set_raw(struct line_splitter *self);
 
 /* Returns space for `before` bytes and, behind them, `size` bytes to read into: at least
    LINE_SPLITTER_FIRST_READ, and LINE_SPLITTER_READ after the space was full often enough. To be

@@ -76,6 +76,7 @@ extern const struct step_kind *const kinds[];
 struct run_fields {
   char **args;             /* the arguments behind the command, ended by NULL */
   struct step_bytes input; /* standard input; empty if it is absent */
+  bool raw;                /* events carry bytes instead of lines */
   size_t home_at;          /* see struct exec_command */
 };
 
@@ -87,6 +88,9 @@ void run_kind_describe(const struct step *step, struct masker *masker, char *out
    has none gets one. NULL stands for none. */
 const char *run_kind_trace(const struct step *step);
 void run_kind_set_trace(struct step *step, const char *traceparent);
+
+/* Returns true if the step is a run whose events carry bytes. */
+bool run_kind_is_raw(const struct step *step);
 
 /* Is kind_process_spec for a run. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,

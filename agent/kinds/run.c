@@ -42,6 +42,10 @@ const char *run_kind_trace(const struct step *step) {
   return value != NULL && is_traceparent(value) ? value : NULL;
 }
 
+bool run_kind_is_raw(const struct step *step) {
+  return step->kind == &run_kind.wire && ((const struct run_fields *)step->fields)->raw;
+}
+
 void run_kind_set_trace(struct step *step, const char *traceparent) {
   if (step->kind != &run_kind.wire || traceparent == NULL || !is_traceparent(traceparent) ||
       step_variable(step, TRACE_VARIABLE) != NULL)
@@ -136,6 +140,7 @@ void run_kind_describe(const struct step *step, struct masker *masker, char *out
 }
 
 static const struct step_field fields[] = {STEP_FIELD("args", texts, struct run_fields, args),
-                                           STEP_FIELD("stdin", bytes, struct run_fields, input)};
+                                           STEP_FIELD("stdin", bytes, struct run_fields, input),
+                                           STEP_FIELD("raw", flag, struct run_fields, raw)};
 
 const struct kind run_kind = {KIND_WIRE("run", 0, "command", struct run_fields)};
