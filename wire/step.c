@@ -13,8 +13,14 @@
 const struct step_kind step_shutdown = {.name = "shutdown", .number = 1};
 const struct step_kind step_cancel = {.name = "cancel", .number = STEP_CHOICE_NO_NUMBER};
 
+static const struct step_field read_message_fields[] = {
+    STEP_FIELD("seq", offset, struct read_fields, seq)};
+const struct step_kind step_read = {.name = "read",
+                                    .number = STEP_CHOICE_NO_NUMBER,
+                                    .table = STEP_TABLE(read_message_fields, struct read_fields)};
+
 /* The fields of every step that runs. The kind gives the target its name. */
-enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, ENV, SECRETS, REPLY_TO, FOR_MODEL };
+enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, ENV, SECRETS, FLOW, REPLY_TO, FOR_MODEL };
 static const struct step_field fields[] = {
     [VERSION] = STEP_FIELD("schemaVersion", int32, struct step, schema_version, .fallback = 1),
     [STEP_ID] = STEP_FIELD("stepId", text, struct step, step_id, .required = true, .minimum = 1,
@@ -26,6 +32,7 @@ static const struct step_field fields[] = {
                    .maximum = STEP_TIMEOUT_MAX_SECONDS, .fallback = STEP_TIMEOUT_DEFAULT_SECONDS),
     [ENV] = STEP_FIELD("env", env, struct step, env),
     [SECRETS] = STEP_FIELD("secrets", texts, struct step, secrets, .maximum = STEP_SECRETS_MAX),
+    [FLOW] = STEP_FIELD("flowControl", flag, struct step, flow_control),
     [REPLY_TO] = STEP_FIELD("replyTo", reply_to, struct step, reply_to, .minimum = 1,
                             .maximum = STEP_REPLY_TO_MAX),
     [FOR_MODEL] = STEP_FIELD(NULL, flag, struct step, for_model)}; /* never read */
@@ -91,6 +98,15 @@ static int find_kind(const struct step_kind **found, const struct step_kind *con
   return 0;
 }
 
+/* Reads the fields that only this kind has. */
+static int read_own_fields(struct step *self, const cJSON *root, struct error *error) {
+  const struct step_table *own = &self->kind->table;
+  if (own->count == 0)
+    return 0;
+  self->fields = memory_zeros(own->size);
+  return step_table_read(own, root, "", self->fields, error);
+}
+
 /* Reads the fields that every kind with a target has, and those of this kind. A valid replyTo was
    read before, because every rejection needs it. */
 static int read_work(struct step *self, const cJSON *root, struct error *error) {
@@ -103,10 +119,7 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
     if (step_field_read(&field, root, "", self, error) != 0)
       return -1;
   }
-  if (kind->table.count == 0)
-    return 0;
-  self->fields = memory_zeros(kind->table.size);
-  return step_table_read(&kind->table, root, "", self->fields, error);
+  return read_own_fields(self, root, error);
 }
 
 /* Reads the version and replyTo first, because every error is answered with them. If a name occurs
@@ -126,7 +139,7 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
                      "This sandbox agent speaks wire protocol %d-%d and does not know the step "
                      "kind it was sent (schema version %d). Nothing was executed.",
                      STEP_VERSION_OLDEST, STEP_VERSION_NEWEST, self->schema_version);
-  return step_is_work(self) ? read_work(self, root, error) : 0;
+  return step_is_work(self) ? read_work(self, root, error) : read_own_fields(self, root, error);
 }
 
 static int read_payload(struct step *self, const struct step_kind *const *kinds,

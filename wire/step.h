@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -31,8 +32,13 @@ struct step_kind {
   struct step_table table; /* the other fields that only this kind has */
 };
 
-/* The kinds that are requests to the agent itself. */
-extern const struct step_kind step_shutdown, step_cancel;
+/* The kinds that are requests to the agent itself. `read` is only a control message. */
+extern const struct step_kind step_shutdown, step_cancel, step_read;
+
+/* The fields of a `read`. */
+struct read_fields {
+  uint64_t seq; /* the reader has read the events up to this one */
+};
 
 /* A step as it was sent, checked. All strings are UTF-8 without NUL, and owned by the step. */
 struct step {
@@ -44,9 +50,10 @@ struct step {
   char *target;
   char *working_directory; /* NULL if it is absent or empty */
   unsigned timeout_seconds;
-  char **env;     /* "NAME=value", each name once, ended by NULL; or NULL */
-  char **secrets; /* names of variables with secret values, ended by NULL; or NULL */
-  void *fields;   /* of this kind, in the struct of its table */
+  char **env;        /* "NAME=value", each name once, ended by NULL; or NULL */
+  bool flow_control; /* its events stay in the stream until they are read */
+  char **secrets;    /* names of variables with secret values, ended by NULL; or NULL */
+  void *fields;      /* of this kind, in the struct of its table */
   /* Set by the agent's own tools, never parsed: the content is text for a model, with warnings in
      it, and a leading "~" of a path is the home directory. */
   bool for_model;

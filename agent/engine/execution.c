@@ -257,6 +257,15 @@ static void on_readable(void *owner, enum process_stream stream) {
     engine_execution_stalled(self);
 }
 
+static void report_ending(struct execution *self) {
+  if (self->frontend->type->ending != NULL)
+    self->frontend->type->ending(self->frontend, self);
+}
+
+static void on_timed_out(void *owner) {
+  report_ending(owner);
+}
+
 static void on_remains(void *owner) {
   struct execution *self = owner;
   self->state = DRAINING;
@@ -514,7 +523,7 @@ static void end_without_process(struct execution *self) {
 }
 
 static const struct process_handler process_handler = {
-    .readable = on_readable, .remains = on_remains, .ended = on_ended};
+    .readable = on_readable, .timed_out = on_timed_out, .remains = on_remains, .ended = on_ended};
 
 static void make_process(struct execution *self, bool waits) {
   struct process_spec spec =
@@ -621,7 +630,10 @@ void execution_finish_stalled(struct execution *self) {
 
 void engine_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
                  const char *reason) {
-  if (self->state == ENDED || self->state == DONE)
+  if (self->state == DONE)
+    return;
+  report_ending(self);
+  if (self->state == ENDED)
     return;
   if (!self->was_stopped) {
     self->stop_cause = cause;

@@ -98,6 +98,10 @@ struct frontend_type {
   void (*event)(struct frontend *self, const struct execution *execution,
                 const struct step_event *event);
 
+  /* The execution is being ended, at its deadline or by engine_stop. Its last output need not wait
+     for a reader. May be NULL. */
+  void (*ending)(struct frontend *self, struct execution *execution);
+
   /* Sends the events so far now. NULL: they are sent anyway. */
   void (*flush)(struct frontend *self);
 

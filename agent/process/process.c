@@ -256,8 +256,11 @@ LOOP_CALLBACK(on_timer, struct process *self) {
     kill_or_give_up(self);
   else if (self->command_ended)
     limit_streams(self);
-  else
+  else {
     end_tree(self, PROCESS_TIMED_OUT, self->context->grace_ms);
+    if (self->handler->timed_out != NULL)
+      self->handler->timed_out(self->owner);
+  }
 }
 
 LOOP_CALLBACK(on_readable, struct output_stream *stream) {

@@ -59,6 +59,8 @@ struct process_outcome {
 
 struct process_handler {
   void (*readable)(void *owner, enum process_stream stream);
+  /* The deadline is reached, and the tree is being ended. May be NULL. */
+  void (*timed_out)(void *owner);
   /* The command is over and, if it had to be killed, so is its tree: only the bytes in its pipes
      are still to be read. Not called if `ended` follows at once. May be NULL. */
   void (*remains)(void *owner);

@@ -23,7 +23,7 @@ JOB_TEST(an_invalid_message_is_removed_without_a_result) {
                                       "{\"stepId\":\"x\",\"command\":\"true\"}"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     job_push_control(job, texts[i]);
-  agent_process_wait_log(job->agent, "a control message of 7 bytes is not a cancel");
+  agent_process_wait_log(job->agent, "a control message of 7 bytes is neither a cancel");
   job_wait_length(job, "control", 0);
   assert_int_equal(job_length(job, "results"), 0);
   marks_open_gate(job, "");

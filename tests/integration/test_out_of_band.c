@@ -107,7 +107,7 @@ static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   proxy_freeze(proxy, RELAY_OUTBOX);
   struct crowd crowd = crowd_push(job, waiting, 0);
   job_push_control(job, "garbage"); /* this cannot be removed meanwhile */
-  agent_process_wait_log(job->agent, "a control message of 7 bytes is not a cancel");
+  agent_process_wait_log(job->agent, "a control message of 7 bytes is neither a cancel");
   job_push_cancel(job, running);
   if (!proc_wait_pid_gone(pid, WAIT_BOUND_MS))
     job_fail(job, "`%s` still runs", command);

@@ -138,6 +138,12 @@ static void on_describe(void *owner, struct buffer *out) {
   buffer_add_string(out, ",\"More\":1");
 }
 
+static void on_checked(void *owner, int64_t began_ms, bool is_first) {
+  (void)owner;
+  (void)began_ms;
+  (void)is_first;
+}
+
 static void on_message(void *owner, const struct payload *payload) {
   (void)control_messages_add(&((struct scene *)owner)->control, payload);
 }
@@ -157,8 +163,11 @@ static void on_failed(void *owner, const struct error *error) {
 }
 
 static int set_up(void **state) {
-  static const struct heartbeat_handler handler = {
-      .describe = on_describe, .changed = on_changed, .message = on_message, .failed = on_failed};
+  static const struct heartbeat_handler handler = {.describe = on_describe,
+                                                   .changed = on_changed,
+                                                   .message = on_message,
+                                                   .checked = on_checked,
+                                                   .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
   assert_non_null(scene);
   loop_init(&scene->loop);

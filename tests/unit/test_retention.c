@@ -17,17 +17,25 @@ static struct stream new_stream(uint64_t maxlen, uint64_t keep_bytes) {
   return self;
 }
 
-static void trim(struct stream *self, uint64_t length) {
-  self->length = self->length < length ? self->length : length;
+static void trim(struct stream *self) {
+  struct retention_cut cut = retention_trim(&self->retention, RETENTION_UNPROTECTED);
+  assert_null(cut.minid);
+  if (cut.maxlen > 0 && cut.maxlen < self->length)
+    self->length = cut.maxlen;
+}
+
+/* As the outbox does when no more events come. */
+static void trim_late(struct stream *self) {
+  if (!retention_is_trimmed(&self->retention) && !retention_has_young(&self->retention))
+    trim(self);
 }
 
 static void add_events(struct stream *self, size_t events) {
   for (size_t i = 0; i < events; i++) {
     self->queued += BYTES;
     self->length++;
-    uint64_t length = retention_add(&self->retention, 1, BYTES, self->queued);
-    if (length > 0)
-      trim(self, length);
+    if (retention_add(&self->retention, 1, BYTES, self->queued, ""))
+      trim(self);
   }
 }
 
@@ -36,9 +44,7 @@ static void deliver_and_wait(struct stream *self, int64_t milliseconds) {
   retention_delivered(&self->retention, self->queued, self->now_ms);
   self->now_ms += milliseconds;
   retention_delivered(&self->retention, self->queued, self->now_ms);
-  uint64_t length = retention_trim_late(&self->retention);
-  if (length > 0)
-    trim(self, length);
+  trim_late(self);
 }
 
 TEST(young_events_are_kept_until_they_are_old) {
@@ -58,7 +64,7 @@ TEST(the_age_of_an_event_counts_from_its_delivery) {
   add_events(&stream, 5000);
   stream.now_ms += 60 * RETENTION_MS; /* Redis is away */
   retention_delivered(&stream.retention, 0, stream.now_ms);
-  assert_int_equal(retention_trim_late(&stream.retention), 0);
+  trim_late(&stream);
   add_events(&stream, 1000);
   assert_int_equal(stream.length, 6000);
   deliver_and_wait(&stream, RETENTION_MS - 1);
@@ -101,10 +107,13 @@ TEST(the_stream_of_an_earlier_agent_is_trimmed_once) {
   retention_resume(&stream.retention);
   retention_delivered(&stream.retention, 0, stream.now_ms);
   assert_false(retention_is_trimmed(&stream.retention));
-  assert_int_equal(retention_trim_late(&stream.retention), 0);
+  stream.length = 5 * MAXLEN;
+  trim_late(&stream);
+  assert_int_equal(stream.length, 5 * MAXLEN);
   retention_delivered(&stream.retention, 0, stream.now_ms + RETENTION_MS);
-  assert_int_equal(retention_trim_late(&stream.retention), MAXLEN);
-  assert_int_equal(retention_trim_late(&stream.retention), 0);
+  trim_late(&stream);
+  assert_int_equal(stream.length, MAXLEN);
+  assert_true(retention_is_trimmed(&stream.retention));
 }
 
 /* There are more deliveries than spans, and each delivery is late. */
@@ -118,15 +127,12 @@ TEST(the_number_of_spans_is_bounded_for_any_order_of_deliveries) {
   }
 }
 
-TEST(without_a_length_or_bytes_the_stream_is_never_trimmed) {
-  static const uint64_t rows[][2] = {{0, KEEP}, {MAXLEN, 0}};
-  for (size_t i = 0; i < 2; i++) {
-    struct stream stream = new_stream(rows[i][0], rows[i][1]);
-    assert_false(retention_is_on(&stream.retention));
-    retention_resume(&stream.retention);
-    add_events(&stream, 5000);
-    deliver_and_wait(&stream, RETENTION_MS);
-    assert_int_equal(stream.length, 5000);
-    assert_true(retention_is_trimmed(&stream.retention));
-  }
+TEST(without_a_length_the_stream_is_never_trimmed) {
+  struct stream stream = new_stream(0, KEEP);
+  assert_false(retention_is_on(&stream.retention));
+  retention_resume(&stream.retention);
+  add_events(&stream, 5000);
+  deliver_and_wait(&stream, RETENTION_MS);
+  assert_int_equal(stream.length, 5000);
+  assert_true(retention_is_trimmed(&stream.retention));
 }

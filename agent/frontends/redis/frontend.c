@@ -56,6 +56,7 @@ struct redis_frontend {
   struct run_alive *run_alive;   /* the query under way at the idle limit; NULL: none */
   unsigned wanted;               /* how many more requests the engine accepts */
   struct execution *unstarted;   /* the execution whose start is not acknowledged; NULL: none */
+  bool is_freed;                 /* the reader of the execution's events has let it continue */
   bool deferring;                /* the events of the execution are deferred */
   struct rate_limit rate_limit;  /* of events */
   struct event *rate_limit_wait; /* fires when the rate limit may allow more events */
@@ -136,6 +137,18 @@ static void on_arrived(void *owner) {
 static void on_cancel(void *owner, const char *step_id) {
   struct redis_frontend *self = owner;
   (void)engine_cancel(&self->frontend, step_id, "cancelled: by a cancel step");
+}
+
+/* The reader of a step gave a sign, or was awaited for too long. */
+static void free_capacity(struct redis_frontend *self) {
+  self->is_freed = true;
+  wake(self);
+}
+
+static void on_read(void *owner, const char *step_id, uint64_t seq) {
+  struct redis_frontend *self = owner;
+  flow_control_read(&self->outbox->flow, step_id, seq, clock_monotonic_ms());
+  free_capacity(self);
 }
 
 static void on_answered(void *owner, const struct step_result *result) {
@@ -250,6 +263,7 @@ static void start_execution(struct redis_frontend *self) {
 /* A step whose start is not acknowledged may have run before, if its id is that of an earlier
    step. */
 static void recover_from_loss(struct redis_frontend *self) {
+  outbox_lose_data(self->outbox);
   if (intake_lose_data(self->intake) && self->unstarted != NULL)
     engine_stop(self->unstarted, 0, STEP_CAUSE_LOST, intake_lost_message);
 }
@@ -318,8 +332,10 @@ static void advance(struct redis_frontend *self) {
   heartbeat_advance(self->heartbeat);
   advance_closing(self);
   outbox_flush(self->outbox);
-  if ((notifications & DELIVERY_DELIVERED) != 0 && outbox_has_capacity_again(self->outbox) &&
-      rate_limit_allows(&self->rate_limit))
+  bool is_freed = self->is_freed || ((notifications & DELIVERY_DELIVERED) != 0 &&
+                                     outbox_has_capacity_again(self->outbox));
+  self->is_freed = false;
+  if (is_freed && rate_limit_allows(&self->rate_limit))
     engine_capacity_freed(&self->frontend);
 }
 
@@ -335,6 +351,18 @@ static void on_describe(void *owner, struct buffer *out) {
                            consumer_reconnections(self->intake->consumer) +
                            heartbeat_reconnections(self->heartbeat);
   status_write(&self->status, cgroup_own, self->outbox->send_queue.bytes, reconnections, out);
+}
+
+static void on_checked(void *owner, int64_t began_ms, bool is_first) {
+  struct redis_frontend *self = owner;
+  bool was_paused = flow_control_is_paused(&self->outbox->flow);
+  flow_control_checked(&self->outbox->flow, began_ms, is_first, clock_monotonic_ms());
+  if (was_paused && !flow_control_is_paused(&self->outbox->flow)) {
+    log_line(self->log, LOG_WARN, NULL,
+             "the reader of the running step sends no control messages; the step continues "
+             "without it, and events may be trimmed before they are read");
+    free_capacity(self);
+  }
 }
 
 static void on_message(void *owner, const struct payload *payload) {
@@ -367,7 +395,15 @@ static void begin(struct frontend *frontend, struct execution *execution) {
 
 static size_t capacity(const struct frontend *frontend) {
   const struct redis_frontend *self = (const struct redis_frontend *)frontend;
-  return rate_limit_allows(&self->rate_limit) ? outbox_capacity(self->outbox) : 0;
+  bool waits = !rate_limit_allows(&self->rate_limit) || flow_control_is_paused(&self->outbox->flow);
+  return waits ? 0 : outbox_capacity(self->outbox);
+}
+
+static void ending(struct frontend *frontend, struct execution *execution) {
+  struct redis_frontend *self = self_of(frontend);
+  (void)execution;
+  flow_control_drain(&self->outbox->flow);
+  free_capacity(self);
 }
 
 /* Refills the bucket. If it was empty, an execution may have found no capacity and must be woken
@@ -404,7 +440,11 @@ LOOP_CALLBACK(on_read_limit, struct redis_frontend *self) {
 static void event(struct frontend *frontend, const struct execution *execution,
                   const struct step_event *event) {
   struct redis_frontend *self = self_of(frontend);
-  (void)execution;
+  const struct step *step = execution_step(execution);
+  if (event->kind == STEP_EVENT_STARTED && step->flow_control &&
+      self->options.delivery.events_maxlen > 0 &&
+      delivery_offers(delivery_of(self), DELIVERY_FLOW_CONTROL))
+    flow_control_begin(&self->outbox->flow, step->step_id, clock_monotonic_ms());
   rate_limit_take(&self->rate_limit);
   if (!self->deferring)
     outbox_add_event(self->outbox, event);
@@ -426,6 +466,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
   struct step_end answer;
   execution_step_end(execution, end, &answer);
   intake_finish_step(self->intake, &answer.completed, &answer.result);
+  flow_control_end(&self->outbox->flow, clock_monotonic_ms());
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
   self->unstarted = NULL;
@@ -512,6 +553,7 @@ static const struct frontend_type redis_frontend_type = {.name = "redis",
                                                          .begin = begin,
                                                          .capacity = capacity,
                                                          .event = event,
+                                                         .ending = ending,
                                                          .flush = flush,
                                                          .result = result,
                                                          .activity = activity,
@@ -527,12 +569,16 @@ static const struct delivery_handler delivery_handler = {.changed = wake,
 static const struct intake_handler intake_handler = {.changed = wake,
                                                      .arrived = on_arrived,
                                                      .cancel = on_cancel,
+                                                     .read = on_read,
                                                      .interrupted = on_interrupted,
                                                      .answered = on_answered,
                                                      .failed = on_error};
 
-static const struct heartbeat_handler heartbeat_handler = {
-    .changed = wake, .message = on_message, .describe = on_describe, .failed = on_error};
+static const struct heartbeat_handler heartbeat_handler = {.changed = wake,
+                                                           .message = on_message,
+                                                           .checked = on_checked,
+                                                           .describe = on_describe,
+                                                           .failed = on_error};
 
 struct frontend *redis_frontend_new(struct event_base *base, const struct log *log,
                                     const struct redis_frontend_options *options) {

@@ -79,8 +79,16 @@ static void begin_string(struct reply_parser *self, size_t length) {
   self->copied = 0;
   if (!is_truncated(self) && !fits(self, length))
     truncate_reply(self, length);
-  if (is_truncated(self) || (self->discard_values && self->depth == 1))
+  if (is_truncated(self))
     return;
+  if (self->discard_values && self->depth == 1) {
+    if (length <= REPLY_PARSER_DISCARDED_MAX) {
+      self->discarded[length] = '\0';
+      self->string = self->discarded;
+      self->copied = length;
+    }
+    return;
+  }
   struct reply *item = add_item(self, REPLY_STRING);
   reserve_text(self, item, length);
   self->string = item->str;
@@ -97,6 +105,8 @@ static void begin_array(struct reply_parser *self, size_t elements) {
     return;
   }
   struct reply *array = add_item(self, REPLY_ARRAY);
+  if (array != NULL)
+    array->str = self->discarded;
   if (array != NULL && elements > 0) {
     const size_t size = elements * sizeof(struct reply *);
     array->element = memset(arena_allocate(&self->arena, size), 0, size);
@@ -242,6 +252,7 @@ static void begin_reply(struct reply_parser *self) {
   else
     arena_clear(&self->arena);
   self->reply = NULL;
+  self->discarded[0] = '\0';
   self->is_whole = false;
   self->size = 0;
   self->items = 1;

@@ -22,6 +22,9 @@
 /* The most bytes of a reply in addition to its largest string. A larger reply is truncated, too. */
 #define REPLY_PARSER_REST_MAX ((size_t)1 << 20)
 
+/* The longest string that is remembered when it is discarded, such as the id of an entry. */
+#define REPLY_PARSER_DISCARDED_MAX 63
+
 /* A reply that exceeds one of these is a protocol error. A line (a status, an error or a number)
    has some hundred bytes. The most items are those of a batch: 512 KiB of commands of at least 40
    bytes. The deepest nesting is that of XREAD: streams, a key, entries, an id and fields. */
@@ -35,7 +38,8 @@ struct reply {
   enum reply_type type;
   bool is_truncated; /* this is the beginning of a reply that was too large */
   long long integer;
-  char *str; /* of a string, a status or an error, with a NUL after it; otherwise NULL */
+  char *str; /* of a string, a status or an error, with a NUL after it; of an array, the last short
+                string in it that was discarded, or ""; otherwise NULL */
   size_t len;
   struct reply **element; /* of an array */
   size_t elements;
@@ -45,6 +49,7 @@ struct reply_parser {
   /* Set by the owner. Replies that only acknowledge cost little memory then: a status has no text,
      and a string directly in an array is NULL. */
   bool discard_values;
+  char discarded[REPLY_PARSER_DISCARDED_MAX + 1]; /* the last one that is short */
   bool keep_memory; /* of a large reply, because another one follows; set by the owner */
   size_t (*largest_string)(void); /* in bytes */
   char error[64];                 /* final; "": there is none */

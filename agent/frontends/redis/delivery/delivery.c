@@ -67,6 +67,7 @@
 #include "agent/frontends/redis/connection/error_reply.h"
 #include "agent/frontends/redis/connection/redis_connection.h"
 #include "agent/frontends/redis/delivery/ownership.h"
+#include "agent/frontends/redis/delivery/retention.h"
 #include "agent/payload_limit.h"
 #include "base/check.h"
 #include "base/decimal.h"
@@ -160,7 +161,8 @@ struct delivery {
   unsigned refused;       /* values of enum delivery_feature that Redis refuses, */
   unsigned refused_now;   /* and in the handshake that is under way */
   bool has_refused_reply; /* it was logged that a result stays in `results` */
-  unsigned vain_losses;   /* notifications of losses since the last answer to a query */
+  char newest[RETENTION_ID_SIZE]; /* the id of the newest entry that this agent knows; "": none */
+  unsigned vain_losses;           /* notifications of losses since the last answer to a query */
   unsigned notifications; /* values of enum delivery_notification that the owner has not taken */
   struct error error;     /* of DELIVERY_FAILED */
   unsigned losses;        /* of connections during a request, since the last executed transaction */
@@ -467,6 +469,7 @@ static void on_committed(struct delivery *self, const struct reply *reply) {
   }
   if (state == OWNERSHIP_LOST_DATA && !self->loss_reported) {
     self->loss_reported = self->write_due = self->request.ignores_query = true;
+    self->newest[0] = '\0';
     self->vain_losses++;
     record(self, DELIVERY_LOST_DATA);
   }
@@ -505,6 +508,14 @@ static bool is_error(const struct reply *reply) {
   return reply != NULL && reply->type == REPLY_ERROR;
 }
 
+/* Keeps the id of the last entry that the transaction has added. */
+static void keep_newest(struct delivery *self, const struct reply *executed) {
+  const char *id = executed->str;
+  size_t number = strspn(id, "0123456789");
+  if (number > 0 && id[number] == '-' && strlen(id) < sizeof self->newest)
+    memcpy(self->newest, id, strlen(id) + 1);
+}
+
 static void keep_rejection(struct delivery_request *self, const struct reply *reply, size_t index) {
   if (!is_error(reply) || self->rejection[0] != '\0')
     return;
@@ -531,6 +542,8 @@ static bool record_reply(struct delivery *delivery, const struct reply *reply, e
   bool is_rejected = reply->type == REPLY_ERROR || self->rejection[0] != '\0';
   keep_rejection(self, reply, index);
   self->executed |= kind == EXPECT_EXECUTED && reply->type == REPLY_ARRAY;
+  if (kind == EXPECT_EXECUTED && self->executed)
+    keep_newest(delivery, reply);
   for (size_t i = 0; kind == EXPECT_EXECUTED && self->executed && i < reply->elements; i++)
     if (is_error(reply->element[i]) && !refuses_reply(delivery, i, reply->element[i]->str))
       keep_rejection(self, reply->element[i], i);
@@ -697,6 +710,10 @@ bool delivery_has_lost_data(const struct delivery *self) {
 
 bool delivery_offers(const struct delivery *self, enum delivery_feature feature) {
   return (self->refused & feature) == 0;
+}
+
+const char *delivery_newest_entry(const struct delivery *self) {
+  return self->newest;
 }
 
 uint64_t delivery_reconnections(const struct delivery *self) {

@@ -116,5 +116,10 @@ bool delivery_has_lost_data(const struct delivery *self);
    has failed. */
 bool delivery_is_unreachable(const struct delivery *self);
 
+/* Returns the id of the newest entry of the stream that this agent has added and Redis has
+   acknowledged; "" if it is not known, also after a loss of data. All entries that are queued now
+   get higher ids. */
+const char *delivery_newest_entry(const struct delivery *self);
+
 /* How many times the connection was ready again after a loss. */
 uint64_t delivery_reconnections(const struct delivery *self);

@@ -93,31 +93,53 @@ static uint64_t queue_end(const struct outbox *self) {
   return self->send_queue.delivered + self->send_queue.bytes;
 }
 
-static void trim_stream(struct outbox *self, uint64_t entries) {
+static void trim_stream(struct outbox *self, const struct retention_cut *cut) {
   char number[DECIMAL_LENGTH_MAX + 1];
-  *decimal_write(number, entries) = '\0';
   struct command_group group = {0};
-  ADD(&group, NULL, "XTRIM", self->keys->events, "MAXLEN", number);
+  *decimal_write(number, cut->maxlen) = '\0';
+  if (cut->minid != NULL)
+    ADD(&group, NULL, "XTRIM", self->keys->events, "MINID", cut->minid);
+  else if (cut->maxlen > 0)
+    ADD(&group, NULL, "XTRIM", self->keys->events, "MAXLEN", number);
   enqueue(self, &group);
+}
+
+/* Returns true if each XADD trims the stream. */
+static bool trims_by_xadd(const struct outbox *self) {
+  return self->trimming_event.length > 0 &&
+         flow_control_protected_from(&self->flow) == RETENTION_UNPROTECTED;
+}
+
+/* Returns the beginning of the next XADD. */
+static const struct buffer *event_command(const struct outbox *self) {
+  return trims_by_xadd(self) ? &self->trimming_event : &self->event;
 }
 
 /* Counts queued events, and trims the stream if that is due. */
 static void count_events(struct outbox *self, size_t events, size_t bytes) {
+  struct retention *retention = &self->retention;
   self->needed_end = queue_end(self);
-  uint64_t length = retention_add(&self->retention, events, bytes, queue_end(self));
-  if (length > 0)
-    trim_stream(self, length);
+  bool is_due = retention_add(retention, events, bytes, queue_end(self),
+                              delivery_newest_entry(self->delivery));
+  if (trims_by_xadd(self) && retention->length > retention->maxlen)
+    retention->length = retention->maxlen;
+  if (!is_due)
+    return;
+  flow_control_added(&self->flow);
+  struct retention_cut cut = retention_trim(retention, flow_control_protected_from(&self->flow));
+  trim_stream(self, &cut);
 }
 
-static char *write_event(const struct outbox *self, const struct step_event *event, size_t length,
-                         char *out) {
-  out = swar_copy(out, self->event.bytes, self->event.length);
+static char *write_event(const struct buffer *command, const struct step_event *event,
+                         size_t length, char *out) {
+  out = swar_copy(out, command->bytes, command->length);
   return command_close(step_event_write(event, command_last(out, length)));
 }
 
 void outbox_add_event(struct outbox *self, const struct step_event *event) {
-  size_t length = step_event_length(event), all = self->event.length + command_last_length(length);
-  (void)write_event(self, event, length, send_queue_reserve(&self->send_queue, all));
+  const struct buffer *command = event_command(self);
+  size_t length = step_event_length(event), all = command->length + command_last_length(length);
+  (void)write_event(command, event, length, send_queue_reserve(&self->send_queue, all));
   send_queue_commit(&self->send_queue, 1);
   if (event->kind == STEP_EVENT_STARTED) { /* after the XADD, which may create the stream */
     struct command_group group = {0};
@@ -128,8 +150,9 @@ void outbox_add_event(struct outbox *self, const struct step_event *event) {
 }
 
 size_t outbox_defer_event(struct outbox *self, const struct step_event *event) {
-  size_t length = step_event_length(event), all = self->event.length + command_last_length(length);
-  (void)write_event(self, event, length, buffer_space(&self->deferred, all));
+  const struct buffer *command = event_command(self);
+  size_t length = step_event_length(event), all = command->length + command_last_length(length);
+  (void)write_event(command, event, length, buffer_space(&self->deferred, all));
   self->deferred.length += all;
   self->deferred_commands++;
   return self->deferred.length;
@@ -193,6 +216,7 @@ static struct command_group make_group(const struct outbox *self,
 static void enqueue_result(struct outbox *self, const struct outbox_record *record,
                            const struct command_group *rest) {
   const struct step_event *completed = record->completed;
+  const struct buffer *command = event_command(self);
   size_t result_length = step_result_length(record->result), event_length = 0, events = 0,
          bytes = 0;
   size_t length = self->result.length + command_last_length(result_length) + group_length(rest);
@@ -200,11 +224,11 @@ static void enqueue_result(struct outbox *self, const struct outbox_record *reco
     event_length = step_event_length(completed);
     events = self->deferred_commands + 1;
     bytes = self->deferred.length + event_length;
-    length += self->deferred.length + self->event.length + command_last_length(event_length);
+    length += self->deferred.length + command->length + command_last_length(event_length);
   }
   char *out = send_queue_reserve(&self->send_queue, length);
   if (completed != NULL)
-    out = write_event(self, completed, event_length, write_deferred(self, out));
+    out = write_event(command, completed, event_length, write_deferred(self, out));
   out = command_last(swar_copy(out, self->result.bytes, self->result.length), result_length);
   write_and_commit(self, rest, command_close(step_result_write(record->result, out)), events + 1);
   count_events(self, events, bytes);
@@ -267,12 +291,14 @@ static void update_retention(struct outbox *self) {
 }
 
 LOOP_CALLBACK(on_trim, struct outbox *self) {
+  uint64_t protected_from = flow_control_protected_from(&self->flow);
   update_retention(self);
-  uint64_t length = retention_trim_late(&self->retention);
-  if (length == 0)
+  if (protected_from == RETENTION_UNPROTECTED && retention_has_young(&self->retention))
     return;
-  (void)evtimer_del(self->trim);
-  trim_stream(self, length);
+  struct retention_cut cut = retention_trim(&self->retention, protected_from);
+  if (retention_is_trimmed(&self->retention))
+    (void)evtimer_del(self->trim);
+  trim_stream(self, &cut);
   delivery_flush(self->delivery);
 }
 
@@ -292,6 +318,10 @@ void outbox_end(struct outbox *self) {
   enqueue(self, &group);
   self->needed_end = queue_end(self);
   delivery_end(self->delivery);
+}
+
+void outbox_lose_data(struct outbox *self) {
+  retention_forget_ids(&self->retention);
 }
 
 void outbox_flush(struct outbox *self) {
@@ -329,8 +359,9 @@ LOOP_CALLBACK(on_refresh, struct outbox *self) {
 }
 
 void outbox_refresh(struct outbox *self) {
-  if (delivery_had_owner(self->delivery)) {
+  if (delivery_had_owner(self->delivery) && retention_is_on(&self->retention)) {
     retention_resume(&self->retention);
+    flow_control_protect_earlier(&self->flow, clock_monotonic_ms());
     update_retention(self);
   }
   refresh_keys(self);
@@ -339,12 +370,12 @@ void outbox_refresh(struct outbox *self) {
 
 static void init_commands(struct outbox *self, unsigned long long maxlen) {
   const struct keys *keys = self->keys;
-  bool with_maxlen = maxlen > 0 && !retention_is_on(&self->retention);
   char number[DECIMAL_LENGTH_MAX + 1];
   (void)snprintf(number, sizeof number, "%llu", maxlen);
-  command_begin(&self->event,
-                with_maxlen ? COMMAND("XADD", keys->events, "MAXLEN", "~", number, "*", "data")
-                            : COMMAND("XADD", keys->events, "*", "data"));
+  command_begin(&self->event, COMMAND("XADD", keys->events, "*", "data"));
+  if (maxlen > 0 && self->retention.keep_bytes == 0)
+    command_begin(&self->trimming_event,
+                  COMMAND("XADD", keys->events, "MAXLEN", "~", number, "*", "data"));
   command_begin(&self->result, COMMAND("LPUSH", keys->results));
 }
 
@@ -360,6 +391,7 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
       .hold_bytes = options->hold_bytes,
       .refresh_ms = (int64_t)seconds * 1000 / REFRESHES,
       .retention = {.maxlen = options->events_maxlen, .keep_bytes = options->events_keep_bytes}};
+  self->flow.retention = &self->retention;
   /* Executions are woken when half a batch is free: they fill it while the next batch is under
      way. */
   size_t half = BATCH_PIECES / 2 * SEND_QUEUE_CHUNK_SIZE;
@@ -381,7 +413,9 @@ void outbox_free(struct outbox *self) {
   delivery_free(self->delivery);
   event_free(self->refresh);
   event_free(self->trim);
+  flow_control_release(&self->flow);
   buffer_release(&self->event);
+  buffer_release(&self->trimming_event);
   buffer_release(&self->result);
   buffer_release(&self->deferred);
   send_queue_free(&self->send_queue);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "agent/frontends/redis/delivery/delivery.h"
+#include "agent/frontends/redis/delivery/flow_control.h"
 #include "agent/frontends/redis/delivery/retention.h"
 #include "agent/frontends/redis/delivery/send_queue.h"
 #include "agent/frontends/redis/keys.h"
@@ -34,12 +35,14 @@ struct outbox {
   struct send_queue send_queue;
   struct delivery *delivery;
   struct buffer event;                    /* the beginning of each XADD */
+  struct buffer trimming_event;           /* the same with MAXLEN; empty: XTRIM trims the stream */
   struct buffer result;                   /* the beginning of each LPUSH of a result */
   char ttl[DECIMAL_LENGTH_MAX + 1];       /* in seconds; empty: keys do not expire */
   char reply_ttl[DECIMAL_LENGTH_MAX + 1]; /* of the key of `reply_to` */
   struct buffer deferred;                 /* the encoded XADDs of deferred events */
   size_t deferred_commands;
   struct retention retention; /* of the queued events */
+  struct flow_control flow;   /* of the same */
   struct event *trim;         /* pending while the stream has to be trimmed later */
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
@@ -91,7 +94,8 @@ struct outbox_record {
   bool ends_started;   /* the key `started` is deleted, unless it is set */
 };
 
-/* Each XADD trims the stream (MAXLEN ~); with `events_keep_bytes`, XTRIM does (retention.h). All
+/* Each XADD trims the stream (MAXLEN ~); with `events_keep_bytes`, or while a reader protects
+   events, XTRIM does (retention.h). All
    arguments must outlive the outbox. Freeing the outbox loses everything that is not delivered. */
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct delivery_options *options, const struct keys *keys,
@@ -136,6 +140,9 @@ void outbox_end(struct outbox *self);
    own connection while that one is lost. Returns false and does nothing if the previous one is not
    delivered yet, so at most one is queued. */
 bool outbox_set_heartbeat(struct outbox *self, const char *value, const char *seconds);
+
+/* Redis has lost data. */
+void outbox_lose_data(struct outbox *self);
 
 /* Sends everything that was added: at once, or after the batch that is under way. */
 void outbox_flush(struct outbox *self);

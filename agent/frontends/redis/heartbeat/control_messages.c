@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/kinds/kind.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "wire/step.h"
@@ -27,7 +26,7 @@ static void append(struct control_messages *self, struct control_message *messag
   self->count++;
   self->bytes += message->payload.length;
   self->by_state[message->state]++;
-  if (message->step_id == NULL)
+  if (message->kind != CONTROL_CANCEL)
     return;
   if (self->by_id == NULL)
     self->by_id = memory_zeros(BUCKETS * sizeof(struct control_message *));
@@ -36,18 +35,25 @@ static void append(struct control_messages *self, struct control_message *messag
   *first = message;
 }
 
-/* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a
-   valid cancel. */
-static char *parse_cancel(const struct payload *payload) {
+/* A message without a kind is malformed, so the first kind is none of a message. */
+static const struct step_kind *const message_kinds[] = {&step_shutdown, &step_cancel, &step_read,
+                                                        NULL};
+
+/* Sets the kind and the step's id, unless the message is malformed. */
+static void parse(struct control_message *message) {
+  const struct payload *payload = &message->payload;
   struct step step;
   struct error error;
   if (payload->is_truncated)
-    return NULL;
-  bool is_cancel = step_parse(&step, kinds, payload->bytes, payload->length, &error) == 0 &&
-                   step.kind == &step_cancel;
-  char *step_id = is_cancel ? memory_copy(step.step_id, strlen(step.step_id)) : NULL;
+    return;
+  if (step_parse(&step, message_kinds, payload->bytes, payload->length, &error) == 0 &&
+      step.kind != &step_shutdown) {
+    message->kind = step.kind == &step_cancel ? CONTROL_CANCEL : CONTROL_READ;
+    message->step_id = memory_copy(step.step_id, strlen(step.step_id));
+    if (message->kind == CONTROL_READ)
+      message->seq = ((const struct read_fields *)step.fields)->seq;
+  }
   step_release(&step);
-  return step_id;
 }
 
 /* At startup, messages are read on another connection, which accepts longer ones. */
@@ -59,8 +65,8 @@ struct control_message *control_messages_add(struct control_messages *self,
     message->payload = (struct payload){
         .bytes = payload->bytes, .length = CONTROL_MESSAGE_BYTES, .is_truncated = true};
   message->payload.bytes = memory_copy(message->payload.bytes, message->payload.length);
-  message->step_id = parse_cancel(&message->payload);
-  message->state = message->step_id != NULL ? CONTROL_PENDING : CONTROL_DONE;
+  parse(message);
+  message->state = message->kind == CONTROL_CANCEL ? CONTROL_PENDING : CONTROL_DONE;
   append(self, message);
   return message;
 }

@@ -30,10 +30,14 @@ enum control_state {
   CONTROL_REMOVING /* the removal is under way */
 };
 
+enum control_kind { CONTROL_MALFORMED, CONTROL_CANCEL, CONTROL_READ };
+
 struct control_message {
   struct payload payload; /* owned */
-  char *step_id;          /* of the step to cancel; NULL: the message is malformed */
-  uint64_t number;        /* counts the messages in the order in which they were read */
+  enum control_kind kind;
+  char *step_id;   /* of the step that it is about; NULL: the message is malformed */
+  uint64_t seq;    /* of CONTROL_READ */
+  uint64_t number; /* counts the messages in the order in which they were read */
   enum control_state state;
   struct control_message *newer, *same_hash;
 };

@@ -71,6 +71,8 @@ struct heartbeat {
   enum { REPLIES_IN_TIME, REPLIES_LATE } timeliness;
   unsigned expected[REPLY_KINDS]; /* the replies of the round that have not arrived */
   size_t page;                    /* how many LINDEX the last round had; 0: there was no round */
+  int64_t round_ms;               /* when the round began */
+  bool was_checked;               /* on this connection, messages were read to the end */
   size_t found;                   /* how many of them returned a message */
   int64_t set_due_ms;             /* when the next SET is to be executed; times are monotonic */
   int64_t wait_from_ms;           /* BLMOVE is not sent before; it has failed or did not wait */
@@ -184,6 +186,7 @@ static void send_round(struct heartbeat *self) {
   int64_t now_ms = clock_monotonic_ms(), until_ms = until_set_ms(self, now_ms), wait_ms = 0;
   bool with_set = until_ms == 0;
   self->command.length = 0;
+  self->round_ms = now_ms;
   if (!with_set && may_wait(self, now_ms)) {
     with_set = until_ms <= HEARTBEAT_MS;
     wait_ms = with_set ? until_ms : until_ms - HEARTBEAT_MS;
@@ -382,6 +385,10 @@ static void on_reply(void *owner, const struct reply *reply) {
   int64_t now_ms = clock_monotonic_ms();
   if (now_ms + EARLY_MS < self->wait_until_ms && self->found == 0)
     self->wait_from_ms = now_ms + HEARTBEAT_MS;
+  if (self->control->activity == CONTROL_READING && self->found < self->page) {
+    self->handler->checked(self->owner, self->round_ms, !self->was_checked);
+    self->was_checked = true;
+  }
   end_round(self);
   /* The first round has no BLMOVE, whose reply may be the fault. */
   if (self->wait_until_ms > 0 || !may_wait(self, now_ms))
@@ -393,6 +400,7 @@ static void on_reply(void *owner, const struct reply *reply) {
 static void on_down(void *owner) {
   struct heartbeat *self = owner;
   end_round(self);
+  self->was_checked = false;
   self->memory = MEMORY_OK;
   if (self->state == RUNNING)
     loop_timer_start(self->tick, HEARTBEAT_MS);

@@ -37,6 +37,9 @@ struct heartbeat_handler {
   void (*changed)(void *owner);
   /* A control message was read; the owner passes it to control_messages_add. */
   void (*message)(void *owner, const struct payload *payload);
+  /* The list was read to its end, from `began_ms` (monotonic) on, or Redis refuses to let it be
+     read. `is_first`: for the first time on this connection. */
+  void (*checked)(void *owner, int64_t began_ms, bool is_first);
   /* Appends more members to the JSON object that is the key's value, each with a comma before
      it. */
   void (*describe)(void *owner, struct buffer *out);

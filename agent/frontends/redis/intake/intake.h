@@ -70,6 +70,8 @@ struct intake_handler {
   void (*arrived)(void *owner);
   /* Cancels the running step. */
   void (*cancel)(void *owner, const char *step_id);
+  /* The reader of a step has read its events up to `seq`. */
+  void (*read)(void *owner, const char *step_id, uint64_t seq);
   /* An earlier agent had started a step. Returns false if processes of earlier agents are still
      running; intake_interrupted_ended then follows. */
   bool (*interrupted)(void *owner);

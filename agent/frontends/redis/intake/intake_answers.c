@@ -329,9 +329,12 @@ void intake_search(struct intake *self) {
 /* --- control messages ------------------------------------------------------------------------- */
 
 void intake_message(struct intake *self, const struct payload *payload) {
-  if (control_messages_add(&self->control, payload)->step_id == NULL)
+  const struct control_message *message = control_messages_add(&self->control, payload);
+  if (message->kind == CONTROL_READ)
+    self->handler->read(self->owner, message->step_id, message->seq);
+  else if (message->kind == CONTROL_MALFORMED)
     log_line(self->log, LOG_WARN, NULL,
-             "a control message of %zu bytes is not a cancel with a stepId: removed",
+             "a control message of %zu bytes is neither a cancel nor a read with a stepId: removed",
              payload->length);
   self->handler->arrived(self->owner);
 }
