@@ -1,5 +1,6 @@
 /* The time limits of the Redis frontend, in virtual time. */
 #include "agent/exit_code.h"
+#include "agent/frontends/redis/delivery/flow_control.h"
 #include "agent/frontends/redis/frontend.h"
 #include "agent/frontends/redis/heartbeat/heartbeat.h"
 #include "agent/frontends/redis/heartbeat/run_alive.h"
@@ -103,6 +104,51 @@ LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
   loop_await_log(&owner->loop, "exit=0 in ");
   redis_store_hold(owner->store, NULL);
   frontend_owner_await_results(owner, 1);
+}
+
+/* --- flow control ----------------------------------------------------------------------------- */
+
+static void push_sign(struct redis_frontend_owner *owner) {
+  redis_store_do(owner->store, 3,
+                 "LPUSH sandbox:j:control {\"kind\":\"read\",\"stepId\":\"f-1\",\"seq\":1}");
+}
+
+/* The command waits as long as its reader gives signs, and then for FLOW_CONTROL_GONE_MS. */
+LIMITED_TEST(a_command_does_not_wait_for_a_silent_reader) {
+  owner->options.delivery.events_maxlen = 10;
+  owner->idle_limit_ms = 0;
+  frontend_owner_begin(owner);
+  virtual_time_pace_ms = 20;
+  frontend_owner_push(owner, "{'stepId':'f-1','flowControl':true,'command':'seq','args':['100']}");
+  LOOP_UNTIL(&owner->loop, frontend_owner_count(owner, "events", "\n") == 11);
+  virtual_time_pace_ms = 0;
+  for (int i = 0; i < 8; i++) {
+    virtual_time_pass(&owner->loop, 2000);
+    push_sign(owner);
+  }
+  virtual_time_pass(&owner->loop, FLOW_CONTROL_GONE_MS - 500);
+  assert_int_equal(frontend_owner_count(owner, "events", "\n"), 12); /* one is read */
+  virtual_time_pass(&owner->loop, 500 + 3 * HEARTBEAT_MS);
+  virtual_time_pace_ms = 20;
+  frontend_owner_await_results(owner, 1);
+  assert_int_equal(loop_logged(&owner->loop, "the reader of the running step sends no"), 1);
+}
+
+/* While `control` cannot be read, no reader can give a sign. */
+LIMITED_TEST(a_reader_is_not_awaited_while_control_cannot_be_read) {
+  owner->options.delivery.events_maxlen = 10;
+  owner->idle_limit_ms = 0;
+  frontend_owner_begin(owner);
+  virtual_time_pace_ms = 20;
+  frontend_owner_push(owner, "{'stepId':'f-1','flowControl':true,'command':'seq','args':['100']}");
+  LOOP_UNTIL(&owner->loop, frontend_owner_count(owner, "events", "\n") == 11);
+  virtual_time_pace_ms = 0;
+  redis_store_hold(owner->store, "heartbeat");
+  virtual_time_pass(&owner->loop, 5 * FLOW_CONTROL_GONE_MS);
+  redis_store_hold(owner->store, NULL);
+  virtual_time_pass(&owner->loop, FLOW_CONTROL_GONE_MS - 1000);
+  assert_int_equal(frontend_owner_count(owner, "events", "\n"), 11);
+  assert_int_equal(loop_logged(&owner->loop, "the reader of the running step sends no"), 0);
 }
 
 /* --- the idle limit --------------------------------------------------------------------------- */
