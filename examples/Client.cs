@@ -5,34 +5,41 @@ using System.Text.Json;
 using StackExchange.Redis;
 
 var server = (await ConnectionMultiplexer.ConnectAsync(args[0])).GetDatabase();
-var (events, results) = ($"sandbox:{args[1]}:events", $"sandbox:{args[1]}:results");
+var stepId = Guid.NewGuid().ToString();
+var (events, results) = ($"sandbox:{args[1]}:events", $"sandbox:{args[1]}:results:{stepId}");
 var last = await server.StreamRangeAsync(events, count: 1, messageOrder: Order.Descending);
 RedisValue position = last.Length > 0 ? last[0].Id : "0"; // what is there belongs to earlier steps
-var stepId = Guid.NewGuid().ToString();
-await server.ListLeftPushAsync($"sandbox:{args[1]}:in", JsonSerializer.Serialize(
-    new { schemaVersion = 1, stepId, command = args[2], args = args[3..] }));
+await server.ListLeftPushAsync($"sandbox:{args[1]}:in", JsonSerializer.Serialize(new {
+    schemaVersion = 1, stepId, command = args[2], args = args[3..], flowControl = true, replyTo = stepId }));
 
-RedisValue result;
+RedisValue result = RedisValue.Null;
+long seq = 0, missing = 0;
+// Events stay in the stream until they are acknowledged: also every 2 s while the output cannot be written.
+Task Acknowledge() => server.ListLeftPushAsync($"sandbox:{args[1]}:control",
+    JsonSerializer.Serialize(new { kind = "read", stepId, seq = Interlocked.Read(ref seq) }));
+using var signs = new Timer(_ => Acknowledge(), null, 2000, 2000);
 var end = DateTime.UtcNow.AddSeconds(630); // the default timeoutSeconds, and 30 s
-do { // a step's events are there before its result: so the last look comes after it
+for (var entries = Array.Empty<StreamEntry>(); result.IsNull || entries.Length > 0;) { // events precede the result
     if (DateTime.UtcNow > end) throw new TimeoutException("no answer: is there an agent for this job?");
-    result = await server.ListRightPopAsync(results);
-    if (!result.IsNull && Text(result.ToString(), "stepId") != stepId) result = RedisValue.Null; // of another client
-    foreach (var entry in await server.StreamReadAsync(events, position)) {
-        var data = entry["data"].ToString();
-        if (Text(data, "stepId") == stepId && Text(data, "kind") is "stdout" or "stderr")
-            (Text(data, "kind") == "stdout" ? Console.Out : Console.Error).WriteLine(Text(data, "line"));
+    if (result.IsNull) result = await server.ListRightPopAsync(results);
+    entries = await server.StreamReadAsync(events, position, 1000);
+    foreach (var entry in entries) {
         position = entry.Id;
+        using var parsed = JsonDocument.Parse(entry["data"].ToString());
+        var data = parsed.RootElement;
+        if (data.GetProperty("stepId").GetString() != stepId) continue;
+        missing += data.GetProperty("seq").GetInt64() - seq - 1;
+        Interlocked.Exchange(ref seq, data.GetProperty("seq").GetInt64());
+        var kind = data.GetProperty("kind").GetString();
+        if (kind is "stdout" or "stderr")
+            (kind == "stdout" ? Console.Out : Console.Error).WriteLine(data.GetProperty("line").GetString());
     }
-    if (result.IsNull) await Task.Delay(50); // this library has no commands that block
-} while (result.IsNull);
+    if (entries.Length > 0) await Acknowledge();
+    else if (result.IsNull) await Task.Delay(50); // this library has no commands that block
+}
 
 using var answer = JsonDocument.Parse(result.ToString());
 var code = answer.RootElement.GetProperty("exitCode").GetInt32();
-if (code == -1) Console.Error.WriteLine(Text(result.ToString(), "errorMessage"));
-return code & 255;
-
-static string? Text(string json, string field) {
-    using var parsed = JsonDocument.Parse(json);
-    return parsed.RootElement.GetProperty(field).GetString();
-}
+if (code == -1) Console.Error.WriteLine(answer.RootElement.GetProperty("errorMessage").GetString());
+if (missing > 0) Console.Error.WriteLine($"{missing} events are missing");
+return missing > 0 ? 1 : code & 255;

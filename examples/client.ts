@@ -2,30 +2,43 @@
 //
 //   node client.ts REDIS_URL JOB COMMAND [ARGUMENT]...          needs redis (npm); Node.js 22.18, or tsc before
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { createClient } from 'redis';
 
 const [url, job, command, ...args] = process.argv.slice(2);
-const server = await createClient({ url }).connect();
-const events = `sandbox:${job}:events`;
+const server = await createClient({ url }).connect(), reader = await server.duplicate().connect();
+const events = `sandbox:${job}:events`, stepId = randomUUID();
 let position = (await server.xRevRange(events, '+', '-', { COUNT: 1 }))?.[0]?.id ?? '0'; // of earlier steps
-const stepId = randomUUID();
-await server.lPush(`sandbox:${job}:in`, JSON.stringify({ schemaVersion: 1, stepId, command, args }));
+await server.lPush(`sandbox:${job}:in`, JSON.stringify(
+  { schemaVersion: 1, stepId, command, args, flowControl: true, replyTo: stepId }));
 
+let result: string | null = null, seq = 0, missing = 0;
+const acknowledge = () => // events stay in the stream until they are acknowledged
+  server.lPush(`sandbox:${job}:control`, JSON.stringify({ kind: 'read', stepId, seq }));
+const signs = setInterval(acknowledge, 2000); // while the output cannot be written
 const end = Date.now() + 630_000; // the default timeoutSeconds, and 30 s
-let result: string | null = null;
-while (result === null) { // a step's events are there before its result: so the last look comes after it
+for (let entries: any[] = []; result === null || entries.length > 0;) { // the events are there before the result
   if (Date.now() > end) throw new Error('no answer: is there an agent for this job?');
-  result = await server.rPop(`sandbox:${job}:results`);
-  if (result !== null && JSON.parse(result).stepId !== stepId) result = null; // of a client that was interrupted
-  const read = await server.xRead({ key: events, id: position }, result === null ? { BLOCK: 1000 } : {});
-  for (const { id, message } of (read as any)?.[0]?.messages ?? []) {
-    const event = JSON.parse(message.data);
-    if (event.stepId === stepId && (event.kind === 'stdout' || event.kind === 'stderr'))
-      process[event.kind as 'stdout'].write(event.line + '\n');
+  result ??= await server.rPop(`sandbox:${job}:results:${stepId}`);
+  const read = await reader.xRead({ key: events, id: position },
+    { COUNT: 1000, ...(result === null ? { BLOCK: 1000 } : {}) });
+  entries = (read as any)?.[0]?.messages ?? [];
+  for (const { id, message } of entries) {
     position = id;
+    const event = JSON.parse(message.data);
+    if (event.stepId !== stepId) continue;
+    missing += event.seq - seq - 1;
+    seq = event.seq;
+    if (event.kind !== 'stdout' && event.kind !== 'stderr') continue;
+    const stream = process[event.kind as 'stdout'];
+    if (!stream.write(event.line + '\n')) await once(stream, 'drain');
   }
+  if (entries.length > 0) await acknowledge();
 }
+clearInterval(signs);
 server.destroy();
+reader.destroy();
 const answer = JSON.parse(result);
 if (answer.exitCode === -1) console.error(answer.errorMessage);
-process.exitCode = answer.exitCode & 255;
+if (missing > 0) console.error(`${missing} events are missing`);
+process.exitCode = missing > 0 ? 1 : answer.exitCode & 255;
