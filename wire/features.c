@@ -4,4 +4,5 @@
 
 const char *const protocol_features[] = {"editFile",  "cancel",       "stdin",         "writeBytes",
                                          "readBytes", "searchHidden", "withMediaType", "outputTail",
-                                         "secrets",   "end",          "control",       NULL};
+                                         "secrets",   "end",          "control",       "allEntries",
+                                         NULL};
