@@ -112,9 +112,9 @@ int terminal_put_json(struct terminal *self, const char *json, size_t length) {
 }
 
 int terminal_flush(struct terminal *self) {
-  if (fflush(stdout) != 0 && self->failure == 0)
-    self->failure = errno;
-  return fflush(stderr) != 0 || ferror(stdout) || self->failure != 0 ? -1 : 0;
+  if ((fflush(stdout) != 0 || ferror(stdout)) && self->failure == 0)
+    self->failure = errno != 0 ? errno : EIO;
+  return fflush(stderr) != 0 || self->failure != 0 ? -1 : 0;
 }
 
 bool terminal_reader_is_gone(void) {

@@ -60,7 +60,9 @@ int remote_archive_begin(struct remote_archive *self, struct file_steps *steps, 
    tar does not name a full disk. */
 #define WRITE_FAILED 120
 static const char pack_script[] =
-    "c=$({ { tar -cf - --exclude=\"$3\" -C \"$2\" .; echo $? >&3; } | cat >\"$1\"; } 3>&1) ||\n"
+    "s=$(cd -- \"$2\" && pwd -P) || exit 120\n"
+    "case $1 in \"${s%/}\"/*) x=--exclude=$3;; *) x=;; esac\n"
+    "c=$({ { tar -cf - ${x:+\"$x\"} -C \"$s\" .; echo $? >&3; } | cat >\"$1\"; } 3>&1) ||\n"
     "  exit 120\n"
     "exit \"$c\"";
 
