@@ -1,6 +1,7 @@
 /*
  * cp: copies a file with readBytes or writeBytes. A directory is packed into an archive, which is
  * copied like a file and unpacked on the other side: by the sandbox's tar there, and by tar.h here.
+ * Without tar in the sandbox, copy_tree.h copies it.
  *
  * The hard part is to leave nothing incomplete. Until a copy is complete, it has a hidden name on
  * either side, which is removed at the end in any case.
@@ -33,6 +34,7 @@ struct copy {
   char hidden[32];  /* ".sandbox-7f3a91bc", on either side */
   uint64_t moved;
   bool has_left_out;
+  struct tree_report report;
   struct transfer_in in;
   struct transfer_out out;
   size_t in_at;           /* bytes of in.bytes that were unpacked */
@@ -184,11 +186,11 @@ static int put_packed(void *owner, const char *bytes, size_t length) {
 }
 
 static int send_archive(struct copy *self, const char *archive) {
-  const struct tar_sink sink = {put_packed, on_left_out, on_warning, self};
+  const struct tar_sink sink = {put_packed, self};
   struct error error;
   transfer_out_begin(&self->out, &self->steps, archive);
   self->out.mode = 0600;
-  int code = fail_tar(self, tar_pack(self->from, &sink, &error), &error);
+  int code = fail_tar(self, tar_pack(self->from, &sink, &self->report, &error), &error);
   code = code == 0 ? transfer_commit(&self->out) : code;
   transfer_out_release(&self->out);
   return code;
@@ -199,29 +201,18 @@ static int add_size(void *owner, const struct tree_entry *entry) {
   return 0;
 }
 
-static void ignore(void *owner, const char *name, const char *why) {
-  (void)owner;
-  (void)name;
-  (void)why;
-}
-
 /* Returns the space that the archive and its content need, in KiB. */
 static uint64_t measure(const char *directory) {
   uint64_t size = 0;
   struct error ignored;
-  const struct tree_reader reader = {.begin = add_size, .leave_out = ignore, .owner = &size};
+  const struct tree_reader reader = {.begin = add_size, .owner = &size};
   (void)tree_read(directory, &reader, &ignored);
   return size * 2 / 1024;
 }
 
 static struct copy_tree make_tree(struct copy *self, const char *remote, bool replaces) {
-  return (struct copy_tree){.steps = &self->steps,
-                            .remote = remote,
-                            .replaces = replaces,
-                            .leave_out = on_left_out,
-                            .warn = on_warning,
-                            .moved = on_moved,
-                            .owner = self};
+  return (struct copy_tree){&self->steps, remote, replaces, .report = &self->report,
+                            .moved = on_moved};
 }
 
 static int send_directory(struct copy *self, const char *to) {
@@ -544,6 +535,7 @@ int cp_command(struct program *program, int argc, char **argv) {
     return code;
   self.steps.exchange.policy = EXCHANGE_CLEANS_UP;
   self.from = from + is_out;
+  self.report = (struct tree_report){on_left_out, on_warning, &self};
   step_id_make(id);
   (void)snprintf(self.hidden, sizeof self.hidden, ".sandbox-%.8s", id);
   if (!file_steps_require(&self.steps, "readBytes") ||

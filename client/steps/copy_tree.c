@@ -22,6 +22,10 @@ static char *path_of(const struct copy_tree *self, const char *name) {
   return path.bytes;
 }
 
+static void leave_out(struct copy_tree *self, const char *name, const char *why) {
+  self->report->leave_out(self->report->owner, name, why);
+}
+
 /* Whether the entry of the last step, which has failed, can be left out: the sandbox still answers.
    */
 static bool can_leave_out(const struct copy_tree *self) {
@@ -32,13 +36,13 @@ static bool can_leave_out(const struct copy_tree *self) {
 }
 
 /* Leaves out the entry of the last step. Returns 0, or the exit code if the copy ends. */
-static int leave_out(struct copy_tree *self, const char *name) {
+static int leave_out_failed(struct copy_tree *self, const char *name) {
   const struct file_answer *answer = &self->steps->answer;
   if (!can_leave_out(self)) {
     file_steps_complain(self->steps);
     return answer->code;
   }
-  self->leave_out(self->owner, name, answer->message != NULL ? answer->message : "unknown");
+  leave_out(self, name, answer->message != NULL ? answer->message : "unknown");
   return 0;
 }
 
@@ -57,7 +61,7 @@ static int make_directory(struct copy_tree *self, const char *name) {
   free(path);
   self->lacks_mkdir |= code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE;
   if (self->lacks_mkdir)
-    return code != 0 ? leave_out(self, "empty directories") : 0;
+    return code != 0 ? leave_out_failed(self, "empty directories") : 0;
   file_steps_complain(self->steps);
   return code > 0 && can_leave_out(self) ? EXIT_FOUND : code;
 }
@@ -65,7 +69,7 @@ static int make_directory(struct copy_tree *self, const char *name) {
 static int on_begin(void *owner, const struct tree_entry *entry) {
   struct copy_tree *self = owner;
   if (!is_text(entry->name)) {
-    self->leave_out(self->owner, entry->name, "its name is not UTF-8");
+    leave_out(self, entry->name, "its name is not UTF-8");
   } else if (S_ISDIR(entry->status->st_mode)) {
     return make_directory(self, entry->name);
   } else if (entry->link == NULL) {
@@ -79,7 +83,7 @@ static int on_begin(void *owner, const struct tree_entry *entry) {
 
 static int on_put(void *owner, const char *bytes, size_t length) {
   struct copy_tree *self = owner;
-  self->moved(self->owner, length);
+  self->moved(self->report->owner, length);
   return self->path != NULL ? transfer_put(&self->out, bytes, length) : 0;
 }
 
@@ -92,11 +96,11 @@ static void release_file(struct copy_tree *self) {
 
 static int send_link(struct copy_tree *self, const struct tree_entry *entry, const char *path) {
   if (!is_text(entry->link)) {
-    self->leave_out(self->owner, entry->name, "its target is not UTF-8");
+    leave_out(self, entry->name, "its target is not UTF-8");
     return 0;
   }
   const int code = transfer_run(self->steps, WORDS("ln", "-sfn", "--", entry->link, path));
-  return code == 0 ? 0 : leave_out(self, entry->name);
+  return code == 0 ? 0 : leave_out_failed(self, entry->name);
 }
 
 static int on_end(void *owner, const struct tree_entry *entry) {
@@ -109,7 +113,7 @@ static int on_end(void *owner, const struct tree_entry *entry) {
   if (entry->link != NULL)
     code = send_link(self, entry, path);
   else if (S_ISDIR(mode))
-    code = transfer_keep(self->steps, TRANSFER_MODE, mode & TAR_MODE, path, path);
+    code = transfer_keep(self->steps, TRANSFER_MODE, mode & TREE_MODE, path, path);
   else
     code = transfer_commit(&self->out);
   if (code == 0 && entry->link == NULL)
@@ -119,18 +123,8 @@ static int on_end(void *owner, const struct tree_entry *entry) {
   return code;
 }
 
-static void on_leave_out(void *owner, const char *name, const char *why) {
-  struct copy_tree *self = owner;
-  self->leave_out(self->owner, name, why);
-}
-
-static void on_warn(void *owner, const char *name, const char *why) {
-  struct copy_tree *self = owner;
-  self->warn(self->owner, name, why);
-}
-
 int copy_tree_send(struct copy_tree *self, const char *directory) {
-  const struct tree_reader reader = {on_begin, on_end, on_put, on_leave_out, on_warn, self};
+  const struct tree_reader reader = {on_begin, on_end, on_put, self, self->report};
   struct error error;
   int code = tree_read(directory, &reader, &error);
   release_file(self);
@@ -181,10 +175,9 @@ static int list_directory(struct copy_tree *self) {
   step_text_flag(&steps->json, "allEntries", true);
   code = file_steps_do(steps);
   if (code != 0)
-    return leave_out(self, self->directory);
+    return leave_out_failed(self, self->directory);
   if (steps->notes.length > 0)
-    self->leave_out(self->owner, self->directory,
-                    "it has too many entries, or parts are unreadable");
+    leave_out(self, self->directory, "it has too many entries, or parts are unreadable");
   if (steps->answer.content != NULL)
     self->list = json_tree_parse(steps->answer.content, steps->answer.length, &ignored);
   if (self->list == NULL) {
@@ -213,7 +206,7 @@ static int begin_file(struct copy_tree *self, const char *name, const struct sta
   self->in = (struct transfer_in){.steps = self->steps, .path = self->path, .is_quiet = true};
   const int code = transfer_next(&self->in);
   if (code != 0)
-    return self->steps->answer.code == 0 ? code : leave_out(self, name);
+    return self->steps->answer.code == 0 ? code : leave_out_failed(self, name);
   put_entry(self, bytes, name, NULL, self->in.size, status);
   put_piece(self, bytes);
   self->state = COPY_TREE_READS;
@@ -258,12 +251,12 @@ static int next_item(struct copy_tree *self, struct buffer *bytes) {
     return 0;
   (void)event_read_time(&view, &unix_ms);
   status.st_mtime = (time_t)(unix_ms / 1000);
-  status.st_mode |= (mode_t)strtoul(mode, NULL, 8) & TAR_MODE;
+  status.st_mode |= (mode_t)strtoul(mode, NULL, 8) & TREE_MODE;
   buffer_add_string(&name, self->directory);
   buffer_add_string(&name, slash + 1);
   buffer_add(&name, is_directory ? "/" : "", is_directory ? 2 : 1);
   if (strstr(name.bytes, UTF8_REPLACEMENT) != NULL)
-    self->leave_out(self->owner, name.bytes, "its name is not UTF-8");
+    leave_out(self, name.bytes, "its name is not UTF-8");
   else if (!is_directory && link == NULL)
     code = begin_file(self, name.bytes, &status, bytes);
   else

@@ -19,10 +19,8 @@ struct copy_tree {
   const char *remote; /* the directory in the sandbox */
   bool replaces;      /* it exists there, and keeps its mode */
   struct stat status; /* its mode and time, out of the sandbox */
-  void (*leave_out)(void *owner, const char *name, const char *why); /* as in tree.h */
-  void (*warn)(void *owner, const char *name, const char *why);
-  void (*moved)(void *owner, size_t length); /* into the sandbox */
-  void *owner;
+  const struct tree_report *report;
+  void (*moved)(void *owner, size_t length); /* bytes into the sandbox; the report's owner */
 
   char *path; /* of this file in the sandbox; NULL: none */
   /* Into the sandbox. */

@@ -100,6 +100,7 @@ int remote_archive_unpack(struct remote_archive *self, const char *to) {
   const int code = transfer_run_loudly(
       self->steps, WORDS("sh", "-c", unpack_script, "sh", self->path, hidden, to, self->name));
   free(hidden);
+  self->is_unpacked = true;
   return code;
 }
 
@@ -110,7 +111,7 @@ void remote_archive_end(struct remote_archive *self) {
   const char *path = self->path != NULL ? self->path : self->name;
   transfer_clean_up(self->steps,
                     WORDS("sh", "-c", remove_script, "sh", self->name, self->directory, hidden),
-                    WORDS(path, hidden), 2);
+                    WORDS(path, hidden), self->is_unpacked ? 2 : 1);
   free(hidden);
   free(self->directory);
   free(self->path);

@@ -19,7 +19,7 @@ struct remote_archive {
   char name[48];
   char *directory; /* with the target: preferred */
   char *path;
-  bool is_gnu;
+  bool is_gnu, is_unpacked;
 };
 
 /* Makes an empty private file. It is in `directory` (may be "") or elsewhere. Needed are so many

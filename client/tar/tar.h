@@ -9,21 +9,17 @@
    without leaving the directory. Archives are written as ustar, with long names and large sizes as
    in GNU tar, because busybox and toybox do not read pax. All of these and pax are read. */
 
-/* The bits of a mode that a copy keeps: set-id bits are not among them. */
-#define TAR_MODE 01777
-
 /* --- writing ---------------------------------------------------------------------------------- */
 
 struct tar_sink {
   /* Returns 0; any other value ends the archive. */
   int (*put)(void *owner, const char *bytes, size_t length);
-  void (*leave_out)(void *owner, const char *name, const char *why); /* as in tree.h */
-  void (*warn)(void *owner, const char *name, const char *why);
   void *owner;
 };
 
 /* Packs a directory, as "./". Returns 0, what `put` has returned, or -1 with the error. */
-int tar_pack(const char *directory, const struct tar_sink *sink, struct error *error);
+int tar_pack(const char *directory, const struct tar_sink *sink, const struct tree_report *report,
+             struct error *error);
 
 /* The same entry by entry, with the content of a file between the first two calls. Zeros replace
    the content of which fewer bytes were `put` than its size. Return what `put` has returned. */

@@ -38,7 +38,7 @@ static int put_header(const struct tar_sink *sink, const char *name, const char 
   struct tar_header header = {.type = type, .magic = "ustar", .version = {'0', '0'}};
   memcpy(header.name, name, strnlen(name, sizeof header.name));
   memcpy(header.link, link, strnlen(link, sizeof header.link));
-  set_number(header.mode, sizeof header.mode, status->st_mode & TAR_MODE);
+  set_number(header.mode, sizeof header.mode, status->st_mode & TREE_MODE);
   set_number(header.uid, sizeof header.uid, 0);
   set_number(header.gid, sizeof header.gid, 0);
   set_number(header.size, sizeof header.size, size);
@@ -108,19 +108,10 @@ static int on_end(void *owner, const struct tree_entry *entry) {
   return entry->size > 0 ? tar_end_entry(self->sink, entry, self->put) : 0;
 }
 
-static void on_leave_out(void *owner, const char *name, const char *why) {
-  struct pack *self = owner;
-  self->sink->leave_out(self->sink->owner, name, why);
-}
-
-static void on_warn(void *owner, const char *name, const char *why) {
-  struct pack *self = owner;
-  self->sink->warn(self->sink->owner, name, why);
-}
-
-int tar_pack(const char *directory, const struct tar_sink *sink, struct error *error) {
+int tar_pack(const char *directory, const struct tar_sink *sink, const struct tree_report *report,
+             struct error *error) {
   struct pack self = {.sink = sink};
-  const struct tree_reader reader = {on_begin, on_end, on_put, on_leave_out, on_warn, &self};
+  const struct tree_reader reader = {on_begin, on_end, on_put, &self, report};
   const int result = tree_read(directory, &reader, error);
   return result == 0 ? tar_end(sink) : result;
 }

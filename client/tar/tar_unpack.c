@@ -188,7 +188,7 @@ static void make_entry(struct unpack *self, const struct tar_header *header, str
   *entry = (struct entry){
       .type = header->type,
       .size = self->has_pax_size ? self->pax_size : read_number(header->size, sizeof header->size),
-      .mode = (mode_t)read_number(header->mode, sizeof header->mode) & TAR_MODE,
+      .mode = (mode_t)read_number(header->mode, sizeof header->mode) & 0777,
       .mtime = (int64_t)read_number(header->mtime, sizeof header->mtime),
       .name = self->long_name != NULL ? self->long_name : join_name(header),
       .link = self->long_link != NULL

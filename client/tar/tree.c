@@ -26,7 +26,9 @@ struct walk {
 };
 
 static int leave_out(struct walk *self, const char *why) {
-  self->reader->leave_out(self->reader->owner, self->name.bytes, why);
+  const struct tree_report *report = self->reader->report;
+  if (report != NULL)
+    report->leave_out(report->owner, self->name.bytes, why);
   return 0;
 }
 
@@ -65,7 +67,7 @@ static int read_content(struct walk *self, int fd, const struct tree_entry *entr
   if (has_begun && result == 0 && length < 0)
     (void)leave_out(self, strerror(errno));
   else if (has_begun && result == 0 && left > 0)
-    reader->warn(reader->owner, entry->name, "it became shorter while it was read");
+    reader->report->warn(reader->report->owner, entry->name, "it became shorter while it was read");
   free(space);
   return has_begun && result == 0 ? end_entry(self, entry) : result;
 }
