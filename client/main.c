@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -42,10 +43,11 @@ static const struct command commands[] = {
      edit_command, true, NULL},
     {"ls", "list a directory: type, size, name", "[PATH]", ls_command, true, NULL},
     {"grep", "search files: path:line:text; exit with 1 if nothing matches",
-     "PATTERN [PATH] [-g GLOB] [-i]", grep_command, true, NULL},
+     "PATTERN [PATH] [-g GLOB] [-i] [-l | -c] [-A LINES] [-B LINES] [-C LINES] [--hidden]",
+     grep_command, true, NULL},
     {"tree", "draw a directory tree", "[PATH]", tree_command, true, NULL},
     {"cp", "copy a file or directory into or out of the sandbox",
-     "SRC DST    (:PATH is in the sandbox)", cp_command, true, NULL},
+     "[-ar] SRC DST    (:PATH is in the sandbox)", cp_command, true, NULL},
     {"top", "show what jobs use: CPU, memory, steps per minute", "", top_command, false, NULL},
     {"jobs", "list the jobs that have an agent", "", jobs_command, false, NULL},
     {"shutdown", "stop the agent after its steps, or now", "[--now]", shutdown_command, true, NULL},
@@ -281,10 +283,11 @@ static int run_command_at(struct program *self, struct settings *settings, int a
 
 /* A full disk is an error. A reader such as head(1) that has read enough is not. */
 static int flush_output(struct program *self, int code) {
-  if (terminal_flush(&self->terminal) == 0 || code != 0 || terminal_reader_is_gone())
+  struct terminal *terminal = &self->terminal;
+  if (terminal_flush(terminal) == 0 || terminal->failure == 0 || terminal->failure == EPIPE)
     return code;
-  terminal_error(&self->terminal, "cannot write to standard output");
-  return EXIT_CLIENT;
+  terminal_error(terminal, "cannot write to standard output: %s", strerror(terminal->failure));
+  return code == 0 || code == 128 + SIGPIPE ? EXIT_CLIENT : code;
 }
 
 /* Otherwise the first file or connection that is opened would become standard input, output or

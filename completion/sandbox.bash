@@ -57,7 +57,7 @@ _sandbox() {
     ;;
   :--cacert | :--cert | :--key | follow:--html | follow:--cast) _sandbox_offer_files -f ;;
   :--cacertdir) _sandbox_offer_files -d ;;
-  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | follow:-n | follow:--since | read:-l | grep:-g) ;;
+  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | follow:-n | follow:--since | read:-l | grep:-[gABC]) ;;
   :*)
     mapfile -t commands < <(sandbox --help 2>/dev/null | sed -n 's/^  \([a-z]*\)  .*/\1/p')
     _sandbox_offer "${commands[@]}" --redis-url --job --json --color --quiet --cacert --cacertdir --cert --key --sni \
@@ -74,7 +74,7 @@ _sandbox() {
     ;;
   read:*) _sandbox_offer -l --json --help ;;
   edit:*) _sandbox_offer --all --json --help ;;
-  grep:*) _sandbox_offer -g -i --json --help ;;
+  grep:*) _sandbox_offer -g -i -l -c -A -B -C --hidden --json --help ;;
   shutdown:*) _sandbox_offer --now --help ;;
   cp:*) _sandbox_offer_files -f ;;
   *) _sandbox_offer --json --help ;;

@@ -2,7 +2,19 @@
 
 #include <stddef.h>
 
-const char *const protocol_features[] = {
-    "editFile",     "cancel",         "stdin",      "writeBytes", "readBytes",
-    "searchHidden", "withMediaType",  "outputTail", "secrets",    "end",
-    "control",      FEATURE_REPLY_TO, "raw",        NULL};
+const char *const protocol_features[] = {"editFile",
+                                         "cancel",
+                                         "stdin",
+                                         "writeBytes",
+                                         "readBytes",
+                                         "searchHidden",
+                                         "withMediaType",
+                                         "outputTail",
+                                         "secrets",
+                                         "end",
+                                         "control",
+                                         "allEntries",
+                                         FEATURE_REPLY_TO,
+                                         "raw",
+                                         FEATURE_FLOW_CONTROL,
+                                         NULL};

@@ -1,6 +1,7 @@
 /*
  * cp: copies a file with readBytes or writeBytes. A directory is packed into an archive, which is
  * copied like a file and unpacked on the other side: by the sandbox's tar there, and by tar.h here.
+ * Without tar in the sandbox, copy_tree.h copies it.
  *
  * The hard part is to leave nothing incomplete. Until a copy is complete, it has a hidden name on
  * either side, which is removed at the end in any case.
@@ -14,14 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "base/write_all.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
-#include "client/steps/transfer.h"
+#include "client/steps/copy_tree.h"
+#include "client/steps/remote_archive.h"
 #include "client/tar/tar.h"
+#include "client/tar/tar_format.h"
 
 struct copy {
   struct file_steps steps;
@@ -30,9 +34,11 @@ struct copy {
   char hidden[32];  /* ".sandbox-7f3a91bc", on either side */
   uint64_t moved;
   bool has_left_out;
+  struct tree_report report;
   struct transfer_in in;
   struct transfer_out out;
-  size_t in_at; /* bytes of in.bytes that were unpacked */
+  size_t in_at;           /* bytes of in.bytes that were unpacked */
+  struct copy_tree *tree; /* which provides these bytes; NULL: `in` does */
 };
 
 /* Returns the exit code. */
@@ -42,14 +48,14 @@ static int fail(struct copy *self, int code, const char *what, const char *path,
 }
 
 static int fail_locally(struct copy *self, const char *what, const char *path) {
-  return fail(self, EXIT_CLIENT, what, path, strerror(errno));
+  return fail(self, EXIT_FOUND, what, path, strerror(errno));
 }
 
 /* Returns what tar_pack or tar_unpack has returned, as an exit code. */
 static int fail_tar(struct copy *self, int code, const struct error *error) {
   if (code < 0)
     file_steps_error(&self->steps, "%s", error->text);
-  return code < 0 ? EXIT_CLIENT : code;
+  return code < 0 ? EXIT_FOUND : code;
 }
 
 static void show_progress(struct copy *self, uint64_t bytes, uint64_t size) {
@@ -68,6 +74,15 @@ static void on_left_out(void *owner, const char *name, const char *why) {
   struct copy *self = owner;
   self->has_left_out = true;
   file_steps_error(&self->steps, "left out %s: %s", name, why);
+}
+
+static void on_warning(void *owner, const char *name, const char *why) {
+  struct copy *self = owner;
+  file_steps_error(&self->steps, "warning: %s: %s", name, why);
+}
+
+static void on_moved(void *owner, size_t length) {
+  show_progress(owner, length, 0);
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -102,15 +117,24 @@ static char *name_in(const char *directory, const char *from) {
   return joined.bytes;
 }
 
+/* A slash at the end stands for a directory. Returns 0, or the exit code if there is none. */
+static int check_slash(struct copy *self, const char *to, enum transfer_type type) {
+  if (to[strlen(to) - 1] != '/' || type == TRANSFER_DIRECTORY)
+    return 0;
+  return fail(self, EXIT_FOUND, "cannot copy to", to,
+              type == TRANSFER_ABSENT ? "there is no such directory" : "it is not a directory");
+}
+
 /* --- into the sandbox ------------------------------------------------------------------------- */
 
 /* Sets self->to and its type. */
 static int choose_remote(struct copy *self, const char *to, enum transfer_type *type) {
-  int code = transfer_find_type(&self->steps, to, type);
-  if (code != 0 || *type != TRANSFER_DIRECTORY) {
-    self->to = trim_path(to);
+  self->to = trim_path(to);
+  int code = transfer_find_type(&self->steps, self->to, type);
+  code = code == 0 ? check_slash(self, to, *type) : code;
+  if (code != 0 || *type != TRANSFER_DIRECTORY)
     return code;
-  }
+  free(self->to);
   self->to = name_in(to, self->from);
   return transfer_find_type(&self->steps, self->to, type);
 }
@@ -147,6 +171,8 @@ static int send_file(struct copy *self, const char *to) {
     self->out.replaces = type == TRANSFER_FILE;
     code = send_content(self, fd, (uint64_t)status.st_size);
     transfer_out_release(&self->out);
+    if (code == 0)
+      code = transfer_keep(&self->steps, TRANSFER_MTIME, status.st_mtime, self->to, self->to);
   }
   (void)close(fd);
   return code;
@@ -160,51 +186,54 @@ static int put_packed(void *owner, const char *bytes, size_t length) {
 }
 
 static int send_archive(struct copy *self, const char *archive) {
-  const struct tar_sink sink = {put_packed, on_left_out, self};
+  const struct tar_sink sink = {put_packed, self};
   struct error error;
   transfer_out_begin(&self->out, &self->steps, archive);
   self->out.mode = 0600;
-  int code = fail_tar(self, tar_pack(self->from, &sink, &error), &error);
+  int code = fail_tar(self, tar_pack(self->from, &sink, &self->report, &error), &error);
   code = code == 0 ? transfer_commit(&self->out) : code;
   transfer_out_release(&self->out);
   return code;
 }
 
-/* Otherwise a missing tar would only be noticed after everything was sent. */
-static int check_tar(struct copy *self) {
-  int code = transfer_run(&self->steps, WORDS("sh", "-c", "command -v tar"));
-  if (code == 1 || code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE)
-    file_steps_error(&self->steps, "a directory needs sh and tar in the sandbox's image");
-  else
-    file_steps_complain(&self->steps);
-  return code;
+static int add_size(void *owner, const struct tree_entry *entry) {
+  *(uint64_t *)owner += 2 * (uint64_t)TAR_BLOCK + entry->size;
+  return 0;
 }
 
-/* Unpacks into the directory if it exists. Otherwise makes it under the hidden name first. */
-static const char unpack_script[] =
-    "if [ -d \"$3\" ]; then tar -xpof \"$1\" -C \"$3\"; exit; fi\n"
-    "mkdir -- \"$2\" && tar -xpof \"$1\" -C \"$2\" && mv -- \"$2\" \"$3\"";
+/* Returns the space that the archive and its content need, in KiB. */
+static uint64_t measure(const char *directory) {
+  uint64_t size = 0;
+  struct error ignored;
+  const struct tree_reader reader = {.begin = add_size, .owner = &size};
+  (void)tree_read(directory, &reader, &ignored);
+  return size * 2 / 1024;
+}
+
+static struct copy_tree make_tree(struct copy *self, const char *remote, bool replaces) {
+  return (struct copy_tree){&self->steps, remote, replaces, .report = &self->report,
+                            .moved = on_moved};
+}
 
 static int send_directory(struct copy *self, const char *to) {
   enum transfer_type type;
-  char name[48];
-  int code = check_tar(self);
-  code = code == 0 ? choose_remote(self, to, &type) : code;
+  struct remote_archive archive;
+  int code = choose_remote(self, to, &type);
   if (code != 0)
     return code;
   if (type == TRANSFER_FILE)
-    return fail(self, 1, "cannot copy a directory to", self->to, "it is not a directory");
-  (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
-  char *archive = transfer_beside(self->to, name);
-  char *directory = transfer_beside(self->to, self->hidden);
-  code = send_archive(self, archive);
-  if (code == 0)
-    code = transfer_run_loudly(
-        &self->steps, WORDS("sh", "-c", unpack_script, "sh", archive, directory, self->to));
-  if (self->out.state != OUT_NEW)
-    transfer_remove(&self->steps, archive, directory);
-  free(archive);
+    return fail(self, EXIT_FOUND, "cannot copy a directory to", self->to, "it is not a directory");
+  char *directory = transfer_beside(self->to, "");
+  code = remote_archive_begin(&archive, &self->steps, self->hidden, directory, measure(self->from),
+                              "");
   free(directory);
+  if (code == 0 && archive.path == NULL) {
+    struct copy_tree tree = make_tree(self, self->to, type == TRANSFER_DIRECTORY);
+    return copy_tree_send(&tree, self->from);
+  }
+  code = code == 0 ? send_archive(self, archive.path) : code;
+  code = code == 0 ? remote_archive_unpack(&archive, self->to) : code;
+  remote_archive_end(&archive);
   return code;
 }
 
@@ -225,10 +254,11 @@ static int make_parents(struct copy *self, const char *path) {
 }
 
 /* Sets self->to and its type. A link to a file is followed. */
-static void choose_local(struct copy *self, const char *to, enum transfer_type *type) {
+static int choose_local(struct copy *self, const char *to, enum transfer_type *type) {
   struct stat status;
   bool is_there = stat(to, &status) == 0;
-  self->to = is_there && S_ISDIR(status.st_mode) ? name_in(to, self->from) : trim_path(to);
+  const bool is_directory = is_there && S_ISDIR(status.st_mode);
+  self->to = is_directory ? name_in(to, self->from) : trim_path(to);
   is_there = stat(self->to, &status) == 0 || lstat(self->to, &status) == 0;
   *type = !is_there                 ? TRANSFER_ABSENT
           : S_ISDIR(status.st_mode) ? TRANSFER_DIRECTORY
@@ -239,17 +269,23 @@ static void choose_local(struct copy *self, const char *to, enum transfer_type *
     free(self->to);
     self->to = real;
   }
+  return check_slash(self, to, is_directory ? TRANSFER_DIRECTORY : *type);
 }
 
-/* Sets the mode, or 0 with a warning if it is unknown. */
-static int read_mode(struct copy *self, mode_t *mode) {
+/* Sets the mode and the time; the mode to 0, with a warning, if they are unknown. */
+static int read_status(struct copy *self, struct stat *status) {
   const struct file_answer *answer = &self->steps.answer;
-  int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a", "--", self->from));
-  const bool has_mode = code == 0 && answer->content != NULL;
-  *mode = has_mode ? (mode_t)strtoul(answer->content, NULL, 8) & 0777 : 0;
+  int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a %Y", "--", self->from));
+  const bool has_status = code == 0 && answer->content != NULL;
+  char *end = NULL;
+  *status = (struct stat){0};
+  if (has_status) {
+    status->st_mode = (mode_t)strtoul(answer->content, &end, 8) & 0777;
+    status->st_mtime = (time_t)strtoll(end, NULL, 10);
+  }
   const bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
-  if (*mode == 0 && !is_over)
-    file_steps_error(&self->steps, "the mode of %s is not kept: %s", self->from,
+  if (!has_status && !is_over)
+    file_steps_error(&self->steps, "the mode and the time of %s are not kept: %s", self->from,
                      answer->message != NULL ? answer->message : "unknown");
   return is_over ? code : 0;
 }
@@ -320,58 +356,54 @@ static int receive_stream(struct copy *self) {
   return code;
 }
 
+/* Writes the file under a hidden name, and then gives it its own. */
+static int receive_hidden(struct copy *self, const char *hidden, const struct stat *status) {
+  const mode_t mode = status->st_mode;
+  int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode != 0 ? 0600 : 0666);
+  if (fd < 0)
+    return fail_locally(self, "cannot write", self->to);
+  int code = receive_content(self, fd);
+  if (code == 0 && write_all_flush(fd) != 0)
+    code = fail_locally(self, "cannot write", self->to);
+  if (mode != 0)
+    tar_set_mtime(fd, status->st_mtime);
+  if (code == 0 && ((mode != 0 && fchmod(fd, mode) != 0) || rename(hidden, self->to) != 0))
+    code = fail_locally(self, "cannot write", self->to);
+  (void)close(fd);
+  if (code != 0)
+    (void)unlink(hidden);
+  return code;
+}
+
 static int receive_file(struct copy *self, const char *to) {
   enum transfer_type type;
-  mode_t mode;
-  choose_local(self, to, &type);
+  struct stat status;
+  int code = choose_local(self, to, &type);
+  if (code != 0)
+    return code;
   if (type == TRANSFER_DIRECTORY)
-    return fail(self, EXIT_CLIENT, "cannot replace", self->to, "it is a directory");
+    return fail(self, EXIT_FOUND, "cannot replace", self->to, "it is a directory");
   const int standard = find_standard(self->to);
   if (standard >= 0)
     return transfer_print(&self->steps, self->from, standard == STDERR_FILENO);
   if (type == TRANSFER_STREAM)
     return receive_stream(self);
-  int code = read_mode(self, &mode);
+  code = read_status(self, &status);
   code = code == 0 ? make_parents(self, self->to) : code;
   if (code != 0)
     return code;
   char *hidden = transfer_beside(self->to, self->hidden);
-  int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode != 0 ? 0600 : 0666);
-  if (fd < 0) {
-    code = fail_locally(self, "cannot write", self->to);
-  } else {
-    code = receive_content(self, fd);
-    if (code == 0 && write_all_flush(fd) != 0)
-      code = fail_locally(self, "cannot write", self->to);
-    if (code == 0 && ((mode != 0 && fchmod(fd, mode) != 0) || rename(hidden, self->to) != 0))
-      code = fail_locally(self, "cannot write", self->to);
-    (void)close(fd);
-    if (code != 0)
-      (void)unlink(hidden);
-  }
+  code = receive_hidden(self, hidden, &status);
   free(hidden);
   return code;
 }
-
-/* Prints the path of the archive. It is in the first writable directory that is not packed itself;
-   if there is none, tar leaves its archive out. */
-#define EACH_PLACE "for d in \"${TMPDIR:-/tmp}\" /dev/shm /var/tmp .; do\n"
-static const char pack_script[] =
-    "s=$(cd -- \"$1\" && pwd -P) || exit 1\n"
-    "p=\n" EACH_PLACE "  [ -d \"$d\" ] && [ -w \"$d\" ] || continue\n"
-    "  d=$(cd -- \"$d\" && pwd -P) || continue\n"
-    "  case \"$d/\" in \"${s%/}\"/*) p=${p:-$d}; continue;; esac\n"
-    "  p=$d; break\n"
-    "done\n"
-    "[ -n \"$p\" ] || { echo 'no directory to write an archive to' >&2; exit 1; }\n"
-    "umask 077; tar -cf \"$p/$2\" -C \"$s\" . && echo \"$p/$2\"";
-static const char remove_script[] = EACH_PLACE "  rm -f -- \"$d/$1\"\ndone";
 
 static int get_packed(void *owner, char *bytes, size_t size, size_t *length) {
   struct copy *self = owner;
   if (self->in_at == self->in.bytes.length) {
     self->in_at = 0;
-    int code = transfer_next(&self->in);
+    int code =
+        self->tree != NULL ? copy_tree_next(self->tree, &self->in.bytes) : transfer_next(&self->in);
     show_progress(self, self->in.bytes.length, self->in.size);
     if (code != 0)
       return code;
@@ -419,29 +451,45 @@ static int unpack_local(struct copy *self, enum transfer_type type) {
   return code;
 }
 
+static int receive_tree(struct copy *self, enum transfer_type type) {
+  struct copy_tree tree = make_tree(self, self->from, false);
+  int code = EXIT_CLIENT;
+  if (file_steps_require(&self->steps, "allEntries"))
+    code = read_status(self, &tree.status);
+  if (tree.status.st_mode == 0)
+    tree.status = (struct stat){.st_mode = 0755, .st_mtime = time(NULL)};
+  tree.status.st_mode |= S_IFDIR;
+  self->tree = &tree;
+  self->in = (struct transfer_in){0};
+  code = code == 0 ? unpack_local(self, type) : code;
+  copy_tree_release(&tree);
+  self->tree = NULL;
+  return code;
+}
+
+static int receive_packed(struct copy *self, struct remote_archive *archive,
+                          enum transfer_type type) {
+  int code = remote_archive_pack(archive, self->from, &self->has_left_out);
+  self->in = (struct transfer_in){.steps = &self->steps, .path = archive->path};
+  return code == 0 ? unpack_local(self, type) : code;
+}
+
 static int receive_directory(struct copy *self, const char *to) {
   enum transfer_type type;
-  char name[48];
-  choose_local(self, to, &type);
-  if (type == TRANSFER_FILE || type == TRANSFER_STREAM)
-    return fail(self, EXIT_CLIENT, "cannot copy a directory to", self->to, "it is not a directory");
-  int code = check_tar(self);
+  struct remote_archive archive;
+  int code = choose_local(self, to, &type);
   if (code != 0)
     return code;
-  (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
-  code = transfer_run_loudly(&self->steps, WORDS("sh", "-c", pack_script, "sh", self->from, name));
-  const char *content = self->steps.answer.content;
-  if (code == 0 && content == NULL)
-    code = fail(self, EXIT_CLIENT, "cannot pack", self->from, "somebody else took the result");
-  if (code == 0) {
-    char *archive = memory_copy(content, strcspn(content, "\n"));
-    self->in = (struct transfer_in){.steps = &self->steps, .path = archive};
-    file_steps_show_notes(&self->steps);
-    code = unpack_local(self, type);
-    buffer_release(&self->in.bytes);
-    free(archive);
+  if (type == TRANSFER_FILE || type == TRANSFER_STREAM)
+    return fail(self, EXIT_FOUND, "cannot copy a directory to", self->to, "it is not a directory");
+  code = remote_archive_begin(&archive, &self->steps, self->hidden, "", 0, self->from);
+  if (code == 0 && archive.path == NULL) {
+    code = receive_tree(self, type);
+  } else {
+    code = code == 0 ? receive_packed(self, &archive, type) : code;
+    remote_archive_end(&archive);
   }
-  transfer_clean_up(&self->steps, WORDS("sh", "-c", remove_script, "sh", name), WORDS(name), 1);
+  buffer_release(&self->in.bytes);
   return code;
 }
 
@@ -465,9 +513,7 @@ static int copy_in(struct copy *self, const char *to) {
     return send_directory(self, to);
   if (S_ISREG(status.st_mode))
     return send_file(self, to);
-  file_steps_error(&self->steps, "cannot copy %s: it is neither a file nor a directory",
-                   self->from);
-  return EXIT_CLIENT;
+  return fail(self, EXIT_FOUND, "cannot copy", self->from, "it is neither a file nor a directory");
 }
 
 int cp_command(struct program *program, int argc, char **argv) {
@@ -475,7 +521,10 @@ int cp_command(struct program *program, int argc, char **argv) {
   struct copy self = {0};
   char id[STEP_ID_SIZE];
   optind = 0;
-  if (getopt_long(argc, argv, "", none, NULL) != -1 || argc - optind != 2)
+  for (int flag; (flag = getopt_long(argc, argv, "ar", none, NULL)) != -1;)
+    if (flag == '?')
+      return COMMAND_USAGE;
+  if (argc - optind != 2)
     return COMMAND_USAGE;
   const char *from = argv[optind], *to = argv[optind + 1];
   bool is_out = from[0] == ':';
@@ -486,6 +535,7 @@ int cp_command(struct program *program, int argc, char **argv) {
     return code;
   self.steps.exchange.policy = EXCHANGE_CLEANS_UP;
   self.from = from + is_out;
+  self.report = (struct tree_report){on_left_out, on_warning, &self};
   step_id_make(id);
   (void)snprintf(self.hidden, sizeof self.hidden, ".sandbox-%.8s", id);
   if (!file_steps_require(&self.steps, "readBytes") ||

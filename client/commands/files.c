@@ -19,7 +19,9 @@ struct arguments {
   const char *words[3]; /* a path that is not given is "." */
   const char *glob;
   unsigned first_line, line_count; /* 0: not given */
-  bool all, ignores_case;
+  bool all, ignores_case, hidden;
+  const char *output;     /* grep's outputMode; NULL: the default */
+  unsigned before, after; /* lines of context */
 };
 
 /* Parses FROM or FROM:COUNT. Returns 0, or -1. */
@@ -39,21 +41,59 @@ static int parse_lines(const char *text, unsigned *from, unsigned *count) {
   return 0;
 }
 
-/* Parses the words and options, with `letters` as for getopt(3) (a: --all), and runs the work. */
+/* Parses the number of an option. Returns 0, or -1. */
+static int parse_count(const char *text, unsigned *count) {
+  char *end;
+  const unsigned long long number = strtoull(text, &end, 10);
+  if (text[0] < '0' || text[0] > '9' || *end != '\0' || number > INT32_MAX)
+    return -1;
+  *count = (unsigned)number;
+  return 0;
+}
+
+/* Stores an option. Returns 0, or -1 for a value that it does not take. */
+static int set_option(struct arguments *self, int flag) {
+  switch (flag) {
+  case 'A':
+    return parse_count(optarg, &self->after);
+  case 'B':
+    return parse_count(optarg, &self->before);
+  case 'C':
+    return parse_count(optarg, &self->before) == 0 ? parse_count(optarg, &self->after) : -1;
+  case 'a':
+    self->all = true;
+    return 0;
+  case 'c':
+    self->output = "count";
+    return 0;
+  case 'g':
+    self->glob = optarg;
+    return 0;
+  case 'h':
+    self->hidden = true;
+    return 0;
+  case 'i':
+    self->ignores_case = true;
+    return 0;
+  default: /* 'l', of read with a value */
+    self->output = "filesWithMatches";
+    return optarg == NULL ? 0 : parse_lines(optarg, &self->first_line, &self->line_count);
+  }
+}
+
+/* Parses the words and options, with `letters` as for getopt(3) (a: --all, h: --hidden), and runs
+   the work. */
 static int run_file_command(struct program *program, int argc, char **argv, const char *letters,
                             int min_words, int max_words,
                             int (*work)(struct file_steps *, const struct arguments *)) {
-  static const struct option flags[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
+  static const struct option flags[] = {
+      {"all", no_argument, NULL, 'a'}, {"hidden", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
   struct arguments arguments = {.words = {".", "."}};
   struct file_steps steps;
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, letters, flags, NULL)) != -1;) {
-    if (strchr(letters, flag) == NULL ||
-        (flag == 'l' && parse_lines(optarg, &arguments.first_line, &arguments.line_count) != 0))
+    if (strchr(letters, flag) == NULL || set_option(&arguments, flag) != 0)
       return COMMAND_USAGE;
-    arguments.glob = flag == 'g' ? optarg : arguments.glob;
-    arguments.ignores_case |= flag == 'i';
-    arguments.all |= flag == 'a';
   }
   const int words = argc - optind;
   if (words < min_words || words > max_words || (min_words > 0 && argv[optind][0] == '\0'))
@@ -286,8 +326,10 @@ static void add_entries(struct buffer *out, const cJSON *list) {
 }
 
 static int list_directory(struct file_steps *steps, const struct arguments *arguments) {
-  return begin_step(steps, "listFiles", arguments->words[0]) ? show_list(steps, add_entries, 0)
-                                                             : EXIT_CLIENT;
+  if (!begin_step(steps, "listFiles", arguments->words[0]))
+    return EXIT_CLIENT;
+  step_text_flag(&steps->json, "allEntries", true);
+  return show_list(steps, add_entries, 0);
 }
 
 int ls_command(struct program *program, int argc, char **argv) {
@@ -305,17 +347,36 @@ int tree_command(struct program *program, int argc, char **argv) {
 
 /* --- grep ------------------------------------------------------------------------------------- */
 
+/* Like grep(1): PATH:LINE:TEXT, PATH-LINE-TEXT for context, PATH:COUNT, or PATH. Where lines of
+   context are missing, "--" separates the groups. */
 static void add_matches(struct buffer *out, const cJSON *list) {
   const cJSON *match;
+  const char *last_path = NULL;
+  double last_line = 0;
+  bool has_context = false;
   cJSON_ArrayForEach(match, list) {
-    buffer_add_string(out, json_field_text(match, "path", ""));
-    buffer_add_format(out, ":%.0f:", json_field_number(match, "line", -1));
+    has_context |= strcmp(json_field_text(match, "kind", ""), "context") == 0;
+  }
+  cJSON_ArrayForEach(match, list) {
+    const char *path = json_field_text(match, "path", "");
+    const double line = json_field_number(match, "line", -1);
+    const double count = json_field_number(match, "count", -1);
+    const char mark = strcmp(json_field_text(match, "kind", ""), "context") == 0 ? '-' : ':';
+    if (has_context && last_path != NULL && (line != last_line + 1 || strcmp(path, last_path) != 0))
+      buffer_add_string(out, "--\n");
+    buffer_add_string(out, path);
+    if (line >= 0)
+      buffer_add_format(out, "%c%.0f%c", mark, line, mark);
+    if (count >= 0)
+      buffer_add_format(out, ":%.0f", count);
     buffer_add_string(out, json_field_text(match, "text", ""));
     buffer_add_string(out, "\n");
+    last_path = path;
+    last_line = line;
   }
 }
 
-/* Exits with 1 if nothing matches, like grep(1). */
+/* Exits with 1 if nothing matches, and with 2 for an invalid pattern, like grep(1). */
 static int search(struct file_steps *steps, const struct arguments *arguments) {
   struct buffer pattern = {0};
   buffer_add_string(&pattern, arguments->ignores_case ? "(?i)" : "");
@@ -324,10 +385,20 @@ static int search(struct file_steps *steps, const struct arguments *arguments) {
                        file_steps_add(steps, "pattern", pattern.bytes) &&
                        (arguments->glob == NULL || file_steps_add(steps, "glob", arguments->glob));
   buffer_release(&pattern);
+  if (!is_text)
+    return EXIT_CLIENT;
   step_text_flag(&steps->json, "prefixPaths", true);
-  return is_text ? show_list(steps, add_matches, EXIT_FOUND) : EXIT_CLIENT;
+  step_text_flag(&steps->json, "searchHidden", arguments->hidden);
+  if (arguments->output != NULL)
+    step_text_string(&steps->json, "outputMode", arguments->output);
+  step_text_number(&steps->json, "contextBefore", arguments->before);
+  step_text_number(&steps->json, "contextAfter", arguments->after);
+  const int code = show_list(steps, add_matches, EXIT_FOUND);
+  const char *message = steps->answer.message;
+  const bool is_invalid = code == 1 && message != NULL && strncmp(message, "pattern: ", 9) == 0;
+  return is_invalid ? EXIT_PATTERN : code;
 }
 
 int grep_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "g:i", 1, 2, search);
+  return run_file_command(program, argc, argv, "A:B:C:cg:hil", 1, 2, search);
 }

@@ -73,12 +73,7 @@ static int finish(const struct run_step *self, const struct exchange *exchange) 
                                   outcome.code == EXIT_NOT_EXECUTABLE))
     terminal_error(&program->terminal, "%s", outcome.text);
   outcome_say(program, job_shorten(self->id).text, &outcome);
-  if (exchange->watch.output != WATCH_OUTPUT_LOST)
-    return outcome.code;
-  if (terminal_reader_is_gone())
-    return 128 + SIGPIPE;
-  terminal_error(&program->terminal, "cannot write to standard output");
-  return EXIT_CLIENT;
+  return exchange->watch.output != WATCH_OUTPUT_LOST ? outcome.code : 128 + SIGPIPE;
 }
 
 /* --- the step --------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 #include "client/screen/terminal.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,6 +94,8 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
     (void)putc(*bytes, out);
   else
     (void)fwrite(bytes, 1, length, out);
+  if (ferror(out) && !to_stderr && self->failure == 0)
+    self->failure = errno;
   return ferror(out) ? -1 : 0;
 }
 
@@ -109,8 +112,9 @@ int terminal_put_json(struct terminal *self, const char *json, size_t length) {
 }
 
 int terminal_flush(struct terminal *self) {
-  (void)self;
-  return fflush(stdout) != 0 || fflush(stderr) != 0 || ferror(stdout) ? -1 : 0;
+  if ((fflush(stdout) != 0 || ferror(stdout)) && self->failure == 0)
+    self->failure = errno != 0 ? errno : EIO;
+  return fflush(stderr) != 0 || self->failure != 0 ? -1 : 0;
 }
 
 bool terminal_reader_is_gone(void) {

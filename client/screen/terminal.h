@@ -16,6 +16,7 @@ struct terminal {
   bool is_tty[2], has_colors[2]; /* of standard output and standard error */
   bool quiet;                    /* only errors are shown */
   bool has_status;               /* a status line is shown */
+  int failure;                   /* errno of the first failed write to standard output; 0: none */
 };
 
 /* Call it before anything is written. */

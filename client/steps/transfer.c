@@ -59,18 +59,22 @@ static int ask_piece(struct file_steps *steps, const char *path, uint64_t offset
 int transfer_next(struct transfer_in *self) {
   uint64_t size = 0;
   const char *failed = NULL;
+  int failure = EXIT_FOUND;
   self->bytes.length = 0;
   if (self->state == TRANSFER_OVER)
     return 0;
   int code = ask_piece(self->steps, self->path, self->offset, READ_MAX);
   if (code != 0) {
-    file_steps_complain(self->steps);
+    if (!self->is_quiet)
+      file_steps_complain(self->steps);
     return code;
   }
-  if (!self->steps->answer.has_result)
+  if (!self->steps->answer.has_result) {
     failed = "somebody else took the result";
-  else if (parse_piece(&self->steps->answer, &size, &self->bytes) != 0)
+    failure = EXIT_CLIENT;
+  } else if (parse_piece(&self->steps->answer, &size, &self->bytes) != 0) {
     failed = "a secret in it is masked";
+  }
   self->offset += self->bytes.length;
   if (self->state == TRANSFER_NEW)
     self->size = size;
@@ -81,7 +85,7 @@ int transfer_next(struct transfer_in *self) {
     failed = "it became shorter meanwhile";
   if (failed != NULL) {
     file_steps_error(self->steps, "cannot read %s: %s", self->path, failed);
-    return EXIT_CLIENT;
+    return failure;
   }
   self->state =
       !is_full || (has_size && self->offset >= self->size) ? TRANSFER_OVER : TRANSFER_BEGUN;
@@ -149,10 +153,35 @@ int transfer_run(struct file_steps *steps, const char *const *words) {
   return file_steps_do(steps);
 }
 
+int transfer_code(int code) {
+  const bool is_own = code > 0 && code <= EXIT_NOT_FOUND;
+  return is_own && code != EXIT_TIMED_OUT && code != EXIT_CLIENT ? EXIT_FOUND : code;
+}
+
 int transfer_run_loudly(struct file_steps *steps, const char *const *words) {
   int code = transfer_run(steps, words);
   file_steps_complain(steps);
-  return code;
+  return transfer_code(code);
+}
+
+int transfer_keep(struct file_steps *steps, enum transfer_property property, long long value,
+                  const char *path, const char *name) {
+  const bool is_mode = property == TRANSFER_MODE;
+  char text[32];
+  if (steps->lacks[property])
+    return 0;
+  (void)snprintf(text, sizeof text, is_mode ? "%llo" : "@%lld", value);
+  int code = transfer_run(steps, is_mode ? WORDS("chmod", "--", text, path)
+                                         : WORDS("touch", "-c", "-d", text, "--", path));
+  const char *message = steps->answer.message;
+  const bool is_error = code < 0 || code == EXIT_CLIENT || code >= 128;
+  steps->lacks[property] = code != 0;
+  if (is_error)
+    file_steps_complain(steps);
+  else if (code != 0)
+    file_steps_error(steps, "the %s of %s is not kept: %s", is_mode ? "mode" : "time", name,
+                     message != NULL ? message : "unknown");
+  return is_error ? code : 0;
 }
 
 void transfer_clean_up(struct file_steps *steps, const char *const *words, const char *const *paths,
@@ -209,28 +238,13 @@ static int write_loudly(struct transfer_out *self, const char *bytes, size_t len
   return code;
 }
 
-/* A sandbox without chmod is not an error. */
-static int set_mode(struct transfer_out *self, const char *path) {
-  const struct file_answer *answer = &self->steps->answer;
-  char mode[16];
-  (void)snprintf(mode, sizeof mode, "%o", (unsigned)self->mode);
-  int code = transfer_run(self->steps, WORDS("chmod", "--", mode, path));
-  const bool is_error = code < 0 || code == EXIT_CLIENT || code >= 128;
-  if (is_error)
-    file_steps_complain(self->steps);
-  else if (code != 0 && !self->lacks_chmod)
-    file_steps_error(self->steps, "the mode of %s is not kept: %s", self->path,
-                     answer->message != NULL ? answer->message : "chmod");
-  self->lacks_chmod |= code != 0;
-  return is_error ? code : 0;
-}
-
 /* A private file gets its mode before its content. */
 static int begin_part(struct transfer_out *self) {
-  if (self->mode == 0 || self->mode == USUAL_MODE || self->lacks_chmod)
+  if (self->mode == 0 || self->mode == USUAL_MODE || self->steps->lacks[TRANSFER_MODE])
     return 0;
   int code = write_loudly(self, "", 0, NULL);
-  return code == 0 ? set_mode(self, self->part) : code;
+  return code == 0 ? transfer_keep(self->steps, TRANSFER_MODE, self->mode, self->part, self->path)
+                   : code;
 }
 
 static int send_piece(struct transfer_out *self, const char *rename_to) {
@@ -294,8 +308,9 @@ int transfer_commit(struct transfer_out *self) {
   }
   if (code == 0)
     self->state = OUT_COMMITTED;
-  return code == 0 && !is_large && self->replaces && self->mode != 0 ? set_mode(self, self->path)
-                                                                     : code;
+  return code == 0 && !is_large && self->replaces && self->mode != 0
+             ? transfer_keep(self->steps, TRANSFER_MODE, self->mode, self->path, self->path)
+             : code;
 }
 
 /* A writeBytes that cannot rename its file removes it: the sandbox may have no rm. */

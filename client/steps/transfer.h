@@ -16,6 +16,7 @@
 struct transfer_in {
   struct file_steps *steps;
   const char *path;
+  bool is_quiet; /* the caller's: it reports a step that fails */
   uint64_t offset, size;
   struct buffer bytes; /* the piece; empty at the end; the caller releases it */
   enum { TRANSFER_NEW, TRANSFER_BEGUN, TRANSFER_OVER } state;
@@ -48,7 +49,6 @@ struct transfer_out {
   char *part, *whole; /* hidden names; the whole only exists for a large file */
   mode_t mode;        /* the caller's; 0: the default */
   bool replaces;      /* the caller's: the file exists, and writeBytes would keep its mode */
-  bool lacks_chmod;   /* the mode cannot be kept, which was said */
   enum { OUT_NEW, OUT_BEGUN, OUT_COMMITTED } state;
   struct buffer piece;
   size_t part_size; /* bytes sent to the part */
@@ -68,8 +68,17 @@ char *transfer_beside(const char *path, const char *name);
 /* Runs a command whose words end with NULL. Writes no message. */
 int transfer_run(struct file_steps *steps, const char *const *words);
 
-/* The same, with a message if the command fails. */
+/* Returns EXIT_FOUND for an exit code of a command itself, and another code as it is. */
+int transfer_code(int code);
+
+/* Runs a command, with a message if it fails. Returns its transfer_code. */
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
+
+/* Sets the mode, in octal, or the time of the last change, in seconds since 1970. If the sandbox
+   cannot, says so once, with this name, which is not an error. */
+enum transfer_property { TRANSFER_MODE, TRANSFER_MTIME };
+int transfer_keep(struct file_steps *steps, enum transfer_property property, long long value,
+                  const char *path, const char *name);
 
 /* Runs a command that removes paths, also after a signal. If it fails, says what may be left. */
 void transfer_clean_up(struct file_steps *steps, const char *const *words, const char *const *paths,

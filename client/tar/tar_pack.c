@@ -1,34 +1,22 @@
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/printable.h"
 #include "client/tar/tar.h"
 #include "client/tar/tar_format.h"
 
-/* The most nested directories: each keeps a descriptor open. */
-#define DEPTH_MAX 256
-
-struct pack {
-  const struct tar_sink *sink;
-  struct error *error;
-  struct buffer name; /* "./a/b"; the NUL is not counted */
-  unsigned depth;
-};
-
-static int pack_fail(struct pack *self, const char *what) {
-  return error_set(self->error, "cannot read %s: %s", what, strerror(errno));
+static int put_zeros(const struct tar_sink *sink, uint64_t count) {
+  static const char zeros[2 * TAR_BLOCK];
+  int result = 0;
+  while (count > 0 && result == 0) {
+    const size_t length = count < sizeof zeros ? (size_t)count : sizeof zeros;
+    result = sink->put(sink->owner, zeros, length);
+    count -= length;
+  }
+  return result;
 }
 
-static int put_padding(struct pack *self, uint64_t size) {
-  static const char zeros[TAR_BLOCK];
-  const size_t rest = (size_t)(size % TAR_BLOCK);
-  return rest == 0 ? 0 : self->sink->put(self->sink->owner, zeros, TAR_BLOCK - rest);
+static uint64_t padding(uint64_t size) {
+  return (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK;
 }
 
 /* Writes an octal number, or one of base 256 if it has too many digits. */
@@ -45,12 +33,12 @@ static void set_number(char *field, size_t size, uint64_t number) {
   field[0] = (char)0x80;
 }
 
-static int put_header(struct pack *self, const char *name, const char *link, char type,
+static int put_header(const struct tar_sink *sink, const char *name, const char *link, char type,
                       const struct stat *status, uint64_t size) {
   struct tar_header header = {.type = type, .magic = "ustar", .version = {'0', '0'}};
   memcpy(header.name, name, strnlen(name, sizeof header.name));
   memcpy(header.link, link, strnlen(link, sizeof header.link));
-  set_number(header.mode, sizeof header.mode, status->st_mode & 07777);
+  set_number(header.mode, sizeof header.mode, status->st_mode & TREE_MODE);
   set_number(header.uid, sizeof header.uid, 0);
   set_number(header.gid, sizeof header.gid, 0);
   set_number(header.size, sizeof header.size, size);
@@ -61,145 +49,69 @@ static int put_header(struct pack *self, const char *name, const char *link, cha
   for (size_t i = 0; i < sizeof header; i++)
     sum += ((const unsigned char *)&header)[i];
   (void)snprintf(header.checksum, sizeof header.checksum, "%06o", sum);
-  return self->sink->put(self->sink->owner, (const char *)&header, sizeof header);
+  return sink->put(sink->owner, (const char *)&header, sizeof header);
 }
 
 /* A text that is too long for a header becomes the content of an extra entry before it. */
-static int put_long(struct pack *self, char type, const char *text) {
+static int put_long(const struct tar_sink *sink, char type, const char *text) {
   const struct stat status = {.st_mode = 0644};
   const size_t length = strlen(text) + 1;
   if (length <= sizeof((struct tar_header *)NULL)->name)
     return 0;
-  int result = put_header(self, "././@LongLink", "", type, &status, length);
+  int result = put_header(sink, "././@LongLink", "", type, &status, length);
   if (result == 0)
-    result = self->sink->put(self->sink->owner, text, length);
-  return result == 0 ? put_padding(self, length) : result;
+    result = sink->put(sink->owner, text, length);
+  return result == 0 ? put_zeros(sink, padding(length)) : result;
 }
 
-static int put_entry(struct pack *self, char type, const char *link, const struct stat *status,
-                     uint64_t size) {
-  int result = put_long(self, TAR_GNU_LINK, link);
+int tar_begin_entry(const struct tar_sink *sink, const struct tree_entry *entry) {
+  const char *link = entry->link != NULL ? entry->link : "";
+  const char type = entry->link != NULL               ? TAR_SYMBOLIC_LINK
+                    : S_ISDIR(entry->status->st_mode) ? TAR_DIRECTORY
+                                                      : TAR_FILE;
+  int result = put_long(sink, TAR_GNU_LINK, link);
   if (result == 0)
-    result = put_long(self, TAR_GNU_NAME, self->name.bytes);
-  return result == 0 ? put_header(self, self->name.bytes, link, type, status, size) : result;
+    result = put_long(sink, TAR_GNU_NAME, entry->name);
+  return result == 0 ? put_header(sink, entry->name, link, type, entry->status, entry->size)
+                     : result;
 }
 
-static int pack_content(struct pack *self, int fd, uint64_t size) {
-  static const size_t most = 64 * 1024;
-  struct buffer bytes = {0};
-  char *space = buffer_space(&bytes, most);
-  uint64_t left = size;
-  int result = 0;
-  while (left > 0 && result == 0) {
-    ssize_t length = read(fd, space, left < most ? (size_t)left : most);
-    if (length < 0 && errno == EINTR)
-      continue;
-    if (length <= 0)
-      result = length < 0 ? pack_fail(self, self->name.bytes)
-                          : error_set(self->error, "cannot read %s: it became shorter meanwhile",
-                                      self->name.bytes);
-    else
-      result = self->sink->put(self->sink->owner, space, (size_t)length);
-    left -= length > 0 ? (uint64_t)length : 0;
-  }
-  buffer_release(&bytes);
-  return result == 0 ? put_padding(self, size) : result;
+int tar_end_entry(const struct tar_sink *sink, const struct tree_entry *entry, uint64_t put) {
+  return put_zeros(sink, entry->size - put + padding(entry->size));
 }
 
-static int pack_file(struct pack *self, int parent, const char *name) {
-  struct stat status;
-  int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    return pack_fail(self, self->name.bytes);
-  int result = fstat(fd, &status) == 0 ? 0 : pack_fail(self, self->name.bytes);
-  const uint64_t size = result == 0 && S_ISREG(status.st_mode) ? (uint64_t)status.st_size : 0;
-  if (result == 0)
-    result = put_entry(self, TAR_FILE, "", &status, size);
-  if (result == 0)
-    result = pack_content(self, fd, size);
-  (void)close(fd);
-  return result;
+int tar_end(const struct tar_sink *sink) {
+  return put_zeros(sink, (uint64_t)2 * TAR_BLOCK);
 }
 
-static int pack_link(struct pack *self, int parent, const char *name, const struct stat *status) {
-  char target[PATH_MAX];
-  ssize_t length = readlinkat(parent, name, target, sizeof target - 1);
-  if (length < 0)
-    return pack_fail(self, self->name.bytes);
-  target[length] = '\0';
-  return put_entry(self, TAR_SYMBOLIC_LINK, target, status, 0);
+/* --- a directory ------------------------------------------------------------------------------ */
+
+struct pack {
+  const struct tar_sink *sink;
+  uint64_t put; /* bytes of this file */
+};
+
+static int on_begin(void *owner, const struct tree_entry *entry) {
+  struct pack *self = owner;
+  self->put = 0;
+  return tar_begin_entry(self->sink, entry);
 }
 
-static int pack_directory(struct pack *self, int fd);
-
-static int pack_entry(struct pack *self, int parent, const char *name) {
-  struct stat status;
-  if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-    return errno == ENOENT ? 0 : pack_fail(self, self->name.bytes);
-  if (S_ISREG(status.st_mode))
-    return pack_file(self, parent, name);
-  if (S_ISLNK(status.st_mode))
-    return pack_link(self, parent, name, &status);
-  if (!S_ISDIR(status.st_mode)) {
-    self->sink->leave_out(self->sink->owner, self->name.bytes, printable_file_kind(status.st_mode));
-    return 0;
-  }
-  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0)
-    return pack_fail(self, self->name.bytes);
-  buffer_add(&self->name, "/", 2);
-  self->name.length--;
-  return pack_directory(self, fd);
+static int on_put(void *owner, const char *bytes, size_t length) {
+  struct pack *self = owner;
+  self->put += length;
+  return self->sink->put(self->sink->owner, bytes, length);
 }
 
-static int pack_entries(struct pack *self, DIR *directory) {
-  const size_t length = self->name.length;
-  int result = 0;
-  while (result == 0) {
-    errno = 0;
-    const struct dirent *entry = readdir(directory);
-    if (entry == NULL)
-      return errno == 0 ? 0 : pack_fail(self, self->name.bytes);
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-      continue;
-    buffer_add(&self->name, entry->d_name, strlen(entry->d_name) + 1);
-    self->name.length--;
-    result = pack_entry(self, dirfd(directory), entry->d_name);
-    self->name.length = length;
-    self->name.bytes[length] = '\0';
-  }
-  return result;
+static int on_end(void *owner, const struct tree_entry *entry) {
+  struct pack *self = owner;
+  return entry->size > 0 ? tar_end_entry(self->sink, entry, self->put) : 0;
 }
 
-/* Closes the descriptor. The name ends with a slash. */
-static int pack_directory(struct pack *self, int fd) {
-  struct stat status;
-  DIR *directory = NULL;
-  int result = 0;
-  if (self->depth == DEPTH_MAX)
-    result = error_set(self->error, "more than %d nested directories", DEPTH_MAX);
-  else if (fstat(fd, &status) != 0 || (directory = fdopendir(fd)) == NULL)
-    result = pack_fail(self, self->name.bytes);
-  if (directory == NULL) {
-    (void)close(fd);
-    return result;
-  }
-  self->depth++;
-  result = put_entry(self, TAR_DIRECTORY, "", &status, 0);
-  if (result == 0)
-    result = pack_entries(self, directory);
-  self->depth--;
-  (void)closedir(directory);
-  return result;
-}
-
-int tar_pack(const char *directory, const struct tar_sink *sink, struct error *error) {
-  static const char end[2 * TAR_BLOCK];
-  struct pack self = {.sink = sink, .error = error};
-  buffer_add(&self.name, "./", 3);
-  self.name.length--;
-  int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int result = fd >= 0 ? pack_directory(&self, fd) : pack_fail(&self, directory);
-  buffer_release(&self.name);
-  return result == 0 ? sink->put(sink->owner, end, sizeof end) : result;
+int tar_pack(const char *directory, const struct tar_sink *sink, const struct tree_report *report,
+             struct error *error) {
+  struct pack self = {.sink = sink};
+  const struct tree_reader reader = {on_begin, on_end, on_put, &self, report};
+  const int result = tree_read(directory, &reader, error);
+  return result == 0 ? tar_end(sink) : result;
 }

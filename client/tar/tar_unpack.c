@@ -30,10 +30,11 @@ struct entry {
   char *name, *link;
 };
 
-/* A directory gets its mode at the end, because until then entries are made in it. */
+/* A directory gets its mode and its time at the end, because until then entries are made in it. */
 struct directory_mode {
   char *name;
   mode_t mode;
+  int64_t mtime;
 };
 
 struct unpack {
@@ -59,17 +60,14 @@ static int make_fail(struct unpack *self, const char *name) {
 
 /* --- the stream ------------------------------------------------------------------------------- */
 
-/* Reads all bytes. If `is_end` is not NULL, the archive may also end here. */
-static int get_all(struct unpack *self, char *bytes, size_t size, bool *is_end) {
+static int get_all(struct unpack *self, char *bytes, size_t size) {
   size_t at = 0, length = 1;
   int result = 0;
   while (at < size && result == 0 && length > 0) {
     result = self->source->get(self->source->owner, bytes + at, size - at, &length);
     at += result == 0 ? length : 0;
   }
-  if (is_end != NULL)
-    *is_end = result == 0 && at == 0;
-  if (result != 0 || at == size || (is_end != NULL && at == 0))
+  if (result != 0 || at == size)
     return result;
   return error_set(self->error, "the archive is incomplete");
 }
@@ -84,7 +82,7 @@ static int copy(struct unpack *self, uint64_t size, int fd, const char *name) {
   int result = 0;
   while (size > 0 && result == 0) {
     const size_t length = size < sizeof bytes ? (size_t)size : sizeof bytes;
-    result = get_all(self, bytes, length, NULL);
+    result = get_all(self, bytes, length);
     if (result == 0 && fd >= 0 && write_all(fd, bytes, length) != 0)
       result = make_fail(self, name);
     size -= length;
@@ -101,7 +99,7 @@ static int get_extra(struct unpack *self, uint64_t size, char **text) {
   if (size > EXTRA_MAX)
     return error_set(self->error, "rejected a name of %llu bytes", (unsigned long long)size);
   *text = memory_zeros((size_t)padded(size) + 1);
-  int result = get_all(self, *text, (size_t)padded(size), NULL);
+  int result = get_all(self, *text, (size_t)padded(size));
   (*text)[size] = '\0';
   return result;
 }
@@ -284,9 +282,13 @@ static bool leads_out(const char *name, const char *link) {
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
+void tar_set_mtime(int fd, int64_t seconds) {
+  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)seconds}};
+  (void)futimens(fd, times);
+}
+
 static int unpack_file(struct unpack *self, int parent, const char *last,
                        const struct entry *entry) {
-  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)entry->mtime}};
   int fd = openat(parent, self->hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return make_fail(self, entry->name);
@@ -296,7 +298,7 @@ static int unpack_file(struct unpack *self, int parent, const char *last,
   if (result == 0 && (fchmod(fd, entry->mode) != 0 || write_all_flush(fd) != 0))
     result = make_fail(self, entry->name);
   if (result == 0)
-    (void)futimens(fd, times);
+    tar_set_mtime(fd, entry->mtime);
   (void)close(fd);
   if (result == 0 && renameat(parent, self->hidden, parent, last) != 0)
     result = make_fail(self, entry->name);
@@ -305,14 +307,14 @@ static int unpack_file(struct unpack *self, int parent, const char *last,
   return result;
 }
 
-static void add_mode(struct unpack *self, const char *clean, mode_t mode) {
+static void add_mode(struct unpack *self, const char *clean, const struct entry *entry) {
   self->modes = memory_resize(self->modes, (self->mode_count + 1) * sizeof *self->modes);
   self->modes[self->mode_count++] =
-      (struct directory_mode){.name = memory_copy(clean, strlen(clean)), .mode = mode};
+      (struct directory_mode){memory_copy(clean, strlen(clean)), entry->mode, entry->mtime};
 }
 
 static int unpack_directory(struct unpack *self, int parent, const char *last, const char *clean,
-                            mode_t mode) {
+                            const struct entry *entry) {
   bool is_made = mkdirat(parent, last, 0700) == 0;
   if (!is_made && errno != EEXIST)
     return make_fail(self, clean);
@@ -321,7 +323,7 @@ static int unpack_directory(struct unpack *self, int parent, const char *last, c
     return parent_fail(self, clean);
   (void)close(fd);
   if (is_made)
-    add_mode(self, clean, mode);
+    add_mode(self, clean, entry);
   return 0;
 }
 
@@ -370,7 +372,7 @@ static int unpack_root(struct unpack *self, const struct entry *entry) {
   if (entry->type != TAR_DIRECTORY)
     return reject(self, entry->name, "the name is empty");
   if (self->is_new)
-    add_mode(self, ".", entry->mode);
+    add_mode(self, ".", entry);
   return 0;
 }
 
@@ -403,7 +405,7 @@ static int unpack_named(struct unpack *self, const char *clean, const struct ent
     result = unpack_file(self, parent, last, entry);
     break;
   case TAR_DIRECTORY:
-    result = unpack_directory(self, parent, last, clean, entry->mode);
+    result = unpack_directory(self, parent, last, clean, entry);
     break;
   case TAR_SYMBOLIC_LINK:
     result = unpack_symbolic_link(self, parent, last, clean, entry);
@@ -445,6 +447,7 @@ static int set_modes(struct unpack *self) {
         parent < 0 ? -1 : openat(parent, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (result == 0 && (fd < 0 || fchmod(fd, directory->mode) != 0))
       result = make_fail(self, directory->name);
+    tar_set_mtime(fd, directory->mtime);
     if (parent >= 0)
       (void)close(parent);
     if (fd >= 0)
@@ -459,8 +462,8 @@ static int set_modes(struct unpack *self) {
 static int unpack_next(struct unpack *self, bool *is_over) {
   struct tar_header header;
   struct entry entry;
-  int result = get_all(self, (char *)&header, sizeof header, is_over);
-  if (result != 0 || *is_over)
+  int result = get_all(self, (char *)&header, sizeof header);
+  if (result != 0)
     return result;
   if (header.name[0] == '\0' && self->long_name == NULL && read_number(header.checksum, 8) == 0) {
     *is_over = true;

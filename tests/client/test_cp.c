@@ -1,4 +1,8 @@
 /* sandbox cp: copies both ways, completely or not at all, and nothing outside of the target. */
+#include <sched.h>
+#include <sys/mount.h>
+
+#include "tests/support/as_user.h"
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
@@ -12,12 +16,13 @@ static void expect(struct job *job, const char *script, int code, const char *ou
                  code, output, errors);
 }
 
-JOB_TEST(a_file_is_copied_both_ways_with_its_mode) {
+JOB_TEST(a_file_is_copied_both_ways_with_its_mode_and_time) {
   expect(job,
-         "head -c 5000000 /dev/urandom > f; chmod 750 f; $S cp f :$B/a/b && cmp f $B/a/b && "
-         "stat -c %a $B/a/b",
-         0, "750\n", "");
-  expect(job, "$S cp :$B/a/b x/y && cmp f x/y && stat -c %a x/y", 0, "750\n", "");
+         "head -c 5000000 /dev/urandom > f; chmod 6750 f; touch -d @1000000000 f; "
+         "$S cp f :$B/a/b && cmp f $B/a/b && stat -c '%a %Y' $B/a/b",
+         0, "750 1000000000\n", "");
+  expect(job, "chmod 4750 $B/a/b; $S cp :$B/a/b x/y && cmp f x/y && stat -c '%a %Y' x/y", 0,
+         "750 1000000000\n", "");
   expect(job, "echo s > s; chmod 600 s; $S cp s :$B/a/b && cat $B/a/b && stat -c %a $B/a/b", 0,
          "s\n600\n", "");
   expect(job, "find . $B -name '.*' -type f", 0, "", "");
@@ -26,9 +31,29 @@ JOB_TEST(a_file_is_copied_both_ways_with_its_mode) {
 JOB_TEST(a_copy_to_a_directory_is_made_inside) {
   expect(job, "echo a > f; mkdir d; $S cp f :$B && cat $B/f && $S cp :$B/f d/ && cat d/f", 0,
          "a\na\n", "");
-  expect(job, "$S cp d :$B && cat $B/d/f; $S cp :$B/d . && $S cp :$B/d new && cat new/f", 0,
+  expect(job, "$S cp -r d :$B && cat $B/d/f; $S cp -a :$B/d . && $S cp :$B/d new && cat new/f", 0,
          "a\na\n", "");
   expect(job, "$S cp d/. :$B/d/. && $S cp :$B/d/. . && ls", 0, "d\nf\nnew\n", "");
+}
+
+/* Whether the source is a file or a directory. */
+JOB_TEST(a_slash_at_the_end_stands_for_a_directory_that_exists) {
+  expect(
+      job,
+      "mkdir d $B/d; echo a > f; echo a > $B/f; $S cp f :$B/d/ && $S cp :$B/f d/ && cat $B/d/f d/f",
+      0, "a\na\n", "");
+  for (const char *const *from = (const char *const[]){"f", "d", NULL}; *from != NULL; from++)
+    expect(
+        job,
+        job_format(job,
+                   "f=%s; for t in none/ f/; do $S cp :$B/$f $t; echo $?; $S cp $f :$B/$t 2> said; "
+                   "echo $?; cut -d : -f 1,3 said; done; ls",
+                   *from),
+        0,
+        "1\n1\nsandbox: there is no such directory\n1\n1\nsandbox: it is not a directory\n"
+        "d\nf\nsaid\n",
+        "sandbox: cannot copy to none/: there is no such directory\n"
+        "sandbox: cannot copy to f/: it is not a directory\n");
 }
 
 JOB_TEST_NO_AGENT(a_directory_is_copied_both_ways_unchanged) {
@@ -38,18 +63,22 @@ JOB_TEST_NO_AGENT(a_directory_is_copied_both_ways_unchanged) {
   expect(job,
          "mkdir $B/../tmp; n=$(printf 'n%.0s' $(seq 150)); mkdir -p d/sub/deep d/$n/$n; echo 1 > "
          "d/sub/f; "
-         "chmod 755 d/sub/f; ln -s ../sub/f d/sub/l; echo 2 > d/$n/$n/$n; ln -s $n/$n/$n d/l; "
+         "chmod 4755 d/sub/f; ln -s ../sub/f d/sub/l; echo 2 > d/$n/$n/$n; ln -s $n/$n/$n d/l; "
          "chmod 555 d/sub/deep; head -c 27000000 /dev/urandom > d/r; "
          "$S cp d :$B/e && diff -r --no-dereference d $B/e && $S cp :$B/e f && "
          "diff -r --no-dereference d f && stat -c %a f/sub/f f/sub/deep $B/e/sub/f; "
          "ls -A $B/../tmp; find . $B -maxdepth 2 -name '.sandbox-*'",
          0, "755\n555\n755\n", "");
+  expect(job,
+         "rm d/sub/l $B/e/sub/l; chmod 2755 $B/e/sub/f; touch -d @1000000000 d/sub $B/e/sub; "
+         "$S cp :$B/e/sub g; $S cp d/sub :$B/h; stat -c %a g/f $B/h/f; stat -c %Y g $B/h",
+         0, "755\n755\n1000000000\n1000000000\n", "");
 }
 
 JOB_TEST(a_copy_that_fails_says_why) {
   expect(job, "$S cp a b", 64, "", NULL);
   expect(job, "$S cp :a :b", 64, "", NULL);
-  expect(job, "$S cp none :$B", 125, "", "sandbox: cannot read none: No such file or directory\n");
+  expect(job, "$S cp none :$B", 1, "", "sandbox: cannot read none: No such file or directory\n");
   expect(job, "$S cp :/none .", 1, "", "sandbox: cannot read /none: no such file in the sandbox\n");
   expect(job, "mkdir d; : > f; $S cp d :$B/../here/f", 1, "", NULL);
   expect(job, "mkfifo d/p; $S cp d :$B/e", 1, "", "sandbox: left out ./p: a FIFO\n");
@@ -65,7 +94,7 @@ JOB_TEST(a_fifo_is_written_to_and_not_replaced) {
          "$S cp :$B/f p & p=$!; until grep -q 'SigBlk:.*4007$' /proc/$p/status; do sleep 0.02; "
          "done; kill -INT $p; wait $p; echo $?; test -p p",
          0, "130\n", NULL);
-  expect(job, "mkdir $B/d; $S cp :$B/d p; echo $?; test -p p", 0, "125\n",
+  expect(job, "mkdir $B/d; $S cp :$B/d p; echo $?; test -p p", 0, "1\n",
          "sandbox: cannot copy a directory to p: it is not a directory\n");
   expect(job, "ls -A", 0, "got\none\np\n", "");
 }
@@ -86,7 +115,7 @@ JOB_TEST(a_copy_can_go_to_any_name_of_standard_output) {
 }
 
 JOB_TEST(a_dangling_link_is_not_replaced) {
-  expect(job, "ln -s none l; echo a > $B/f; $S cp :$B/f l; echo $?; test -L l", 0, "125\n",
+  expect(job, "ln -s none l; echo a > $B/f; $S cp :$B/f l; echo $?; test -L l", 0, "1\n",
          "sandbox: cannot write l: No such file or directory\n");
   expect(job, "ls -A", 0, "l\n", "");
 }
@@ -116,27 +145,157 @@ JOB_TEST(an_interrupt_leaves_nothing_on_either_side) {
          0, "130\n143\n", NULL);
 }
 
+/* --- what cannot be copied -------------------------------------------------------------------- */
+
+/* Root needs its capabilities to read these entries. */
+#define UNREADABLE "mkdir -p %1$s/c; echo a > %1$s/a; echo b > %1$s/b; chmod 0 %1$s/b %1$s/c; "
+
+JOB_TEST_NO_AGENT(entries_that_cannot_be_read_are_skipped) {
+  job->setup.uid = NOBODY;
+  job_start_agent(job, NULL);
+  expect(
+      job,
+      job_format(job,
+                 UNREADABLE "chmod 777 $B; setpriv --bounding-set=-all $S cp d :$B/e 2> said; "
+                            "echo $?; sort said; ls $B/e",
+                 "d"),
+      0,
+      "1\nsandbox: left out ./b: Permission denied\nsandbox: left out ./c: Permission denied\na\n",
+      "");
+  expect(job,
+         job_format(job,
+                    UNREADABLE
+                    "$S cp :$B/d new 2> said; echo $?; grep -c 'Permission denied' said; "
+                    "ls new",
+                    "$B/d"),
+         0, "1\n2\na\n", "");
+}
+
+static void own_mounts(void) {
+  assert_int_equal(unshare(CLONE_NEWNS), 0);
+  assert_int_equal(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+}
+
+/* Two file systems of different sizes, of which the smaller one comes first. */
+static void start_in_small_space(struct job *job) {
+  const char *const environment[] = {job_format(job, "TMPDIR=%s", job_path(job, "small")), NULL};
+  own_mounts();
+  static const char *const places[][2] = {
+      {"small", "size=1m"}, {"box", "size=1m"}, {"here", "size=1m"}, {NULL, NULL}};
+  for (int i = 0; places[i][0] != NULL; i++) {
+    const char *path = job_path(job, places[i][0]);
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_int_equal(mount("tmpfs", path, "tmpfs", 0, places[i][1]), 0);
+  }
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
+}
+
+JOB_TEST_NO_AGENT(an_archive_goes_where_there_is_space) {
+  start_in_small_space(job);
+  expect(job, "mkdir d; head -c 600000 /dev/urandom > d/f; $S cp d :$B/e && cmp d/f $B/e/f", 0, "",
+         "");
+  expect(job, "rm -r d; head -c 900000 /dev/urandom > $B/e/f; $S cp :$B/e d && cmp d/f $B/e/f", 0,
+         "", "");
+}
+
+JOB_TEST_NO_AGENT(every_command_names_a_full_disk) {
+  start_in_small_space(job);
+  expect(
+      job,
+      "for c in 'read /etc/passwd' 'ls /' 'tree /etc' 'run -- echo a' ps 'top --json' doctor; do "
+      "$S $c 2> said > /dev/full; echo $?; tail -n 1 said; done | sort | uniq -c | sed 's/^ *//'",
+      0, "7 125\n7 sandbox: cannot write to standard output: No space left on device\n", "");
+  expect(job, "$S cp :/etc/passwd /dev/full", 1, "",
+         "sandbox: cannot write /dev/full: No space left on device\n");
+  expect(job,
+         "mkdir d; truncate -s 1100000 d/f; for s in d/f d; do $S cp $s :$B/e 2> said; echo $?; "
+         "grep -c 'No space left on device' said; done; ls -A $B",
+         0, "1\n1\n1\n1\n", "");
+  expect(
+      job,
+      "rm -r *; mkdir $B/../d; truncate -s 1100000 $B/../d/f; for s in d/f d; do "
+      "{ $S cp :$B/../$s e; echo $?; } 2>&1 | grep -o '^1$\\|No space left on device'; done; ls -A",
+      0, "No space left on device\n1\nNo space left on device\n1\n", "");
+}
+
+/* A directory with a link, an empty directory, and modes. */
+#define TREE                                                                                       \
+  "mkdir -p d/sub/empty d/x; echo 1 > d/sub/f; ln -s ../sub/f d/x/l; ln -s . d/loop; "             \
+  "head -c 5000000 /dev/urandom > d/r; chmod 4755 d/sub/f; chmod 600 d/r; chmod 500 d/x; "         \
+  "touch -d @1000000000 d/sub/f d/x; "
+
+/* The agent has no tar, but these programs. */
+static void start_without_tar(struct job *job, const char *programs) {
+  const char *const environment[] = {job_format(job, "PATH=%s", job_path(job, "bin")), NULL};
+  expect(job,
+         job_format(job, "mkdir ../bin; for p in %s; do ln -s $(command -v $p) ../bin; done",
+                    programs),
+         0, "", "");
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
+}
+
+JOB_TEST_NO_AGENT(without_tar_a_directory_is_copied_file_by_file) {
+  start_without_tar(job, "stat chmod touch mkdir ln");
+  expect(job,
+         TREE "$S cp d :$B/e && diff -r --no-dereference d $B/e && $S cp :$B/e f && "
+              "diff -r --no-dereference d f; stat -c '%a %Y' $B/e/sub/f $B/e/x f/sub/f f/x",
+         0, "755 1000000000\n500 1000000000\n755 1000000000\n500 1000000000\n", "");
+  expect(job,
+         "echo 2 > d/sub/f; $S cp d/. :$B/e && cat $B/e/sub/f; mkfifo $B/e/p; $S cp :$B/e/. f; "
+         "echo $?; cat f/sub/f",
+         0, "2\n1\n2\n",
+         job_format(job, "sandbox: left out ./p: is a FIFO, not a regular file: %s/e/./p\n",
+                    job_path(job, "box")));
+}
+
+JOB_TEST_NO_AGENT(a_directory_is_copied_even_if_the_image_has_no_program) {
+  start_without_tar(job, "");
+  expect(job, TREE "$S cp d :$B/e 2> said; echo $?; diff -r --no-dereference d $B/e; wc -l < said",
+         0, "1\nOnly in d: loop\nOnly in d/sub: empty\nOnly in d: x\n5\n", "");
+  expect(job,
+         "rm -r $B/e; cp -a d $B/e; $S cp :$B/e f 2> said; echo $?; diff -r --no-dereference d f; "
+         "wc -l < said",
+         0, "0\n1\n", "");
+}
+
 /* --- an untrusted tar ------------------------------------------------------------------------- */
 
-/* The sandbox's tar runs this script, which writes the archive "$a" with the real tar. */
+/* The sandbox's tar runs this script, which writes the archive "$a" with the real tar, and exits
+   with "$c". */
 static void start_with_tar(struct job *job, const char *script) {
   char *directory = job_path(job, "bin");
   sandbox_expect(job, job_format(job, "mkdir -p '%s'", directory), 0, "", "");
-  (void)job_write(job, "bin/tar",
-                  job_format(job,
-                             "#!/bin/sh\nPATH=/usr/bin:/bin; a=$2; w=$(mktemp -d); cd $w; %s\n"
-                             "rm -rf $w",
-                             script),
-                  0755);
+  (void)job_write(
+      job, "bin/tar",
+      job_format(job,
+                 "#!/bin/sh\nPATH=/usr/bin:/bin; [ $1 = -cf ] || exec tar \"$@\"\n"
+                 "w=$(mktemp -d); a=$w.tar; c=0; cd $w; %s\ncat $a; rm -rf $w $a; exit $c",
+                 script),
+      0755);
   const char *const environment[] = {job_format(job, "PATH=%s:/usr/bin:/bin", directory), NULL};
   job->setup.environment = environment;
   job_start_agent(job, NULL);
 }
 
+JOB_TEST_NO_AGENT(a_file_that_changes_while_it_is_read_is_a_warning) {
+  start_with_tar(job,
+                 "echo x > f; tar -cf $a .; echo 'tar: ./f: file changed as we read it' >&2; c=1");
+  expect(job, "mkdir $B/d; $S cp :$B/d e && ls e", 0, "f\n",
+         "tar: ./f: file changed as we read it\n");
+  own_mounts(); /* files of sysfs are shorter than their sizes */
+  expect(job,
+         "mkdir d; : > d/f; mount --bind /sys/kernel/fscaps d/f; $S cp d :$B/new && head -n 1 "
+         "$B/new/f "
+         "&& stat -c %s $B/new/f; umount d/f",
+         0, "1\n4096\n", "sandbox: warning: ./f: it became shorter while it was read\n");
+}
+
 /* The copy fails, and leaves nothing in the target or outside of it. */
 static void expect_rejected(struct job *job, const char *errors) {
   expect(job, "mkdir $B/d; $S cp :$B/d out/in/d; echo $?; ls -A out/in out . ", 0,
-         "125\n.:\nout\n\nout:\nin\n\nout/in:\n", errors);
+         "1\n.:\nout\n\nout:\nin\n\nout/in:\n", errors);
 }
 
 JOB_TEST_NO_AGENT(a_name_outside_of_the_target_is_rejected) {

@@ -36,7 +36,10 @@ JOB_TEST(a_failed_file_command_exits_with_1_and_says_why) {
   expect(job, "$S ls /no/such", 1, "", "sandbox: directory not found: /no/such\n");
   expect(job, "$S write / < /dev/null", 1, "", NULL);
   expect(job, "$S edit /no/such a b", 1, "", "sandbox: file not found: /no/such\n");
-  expect(job, "$S grep '(' $D", 1, "", NULL);
+  expect(job, "$S grep '(' $D", 2, "",
+         "sandbox: pattern: missing closing parenthesis at offset 1\n");
+  expect(job, "$S grep 'a\nb' $D", 2, "", NULL);
+  expect(job, "$S grep a /no/such", 1, "", "sandbox: path not found: /no/such\n");
   expect(job, "$S read \"$(printf '/a\\377')\"", 125, "", "sandbox: not UTF-8: /a\xff\n");
 }
 
@@ -50,6 +53,10 @@ JOB_TEST(an_edit_shows_the_change) {
 JOB_TEST(a_directory_is_listed_and_drawn) {
   expect(job, "mkdir d d/sub; printf 12345678901 > d/b; : > d/a; $S ls $D/d", 0,
          "file   0  a\nfile  11  b\ndir    -  sub/\n", "");
+  expect(job,
+         "mkdir m; cd m; touch $(seq 1000 3500); ln -s none 3501; $S ls $D/m > ../said; "
+         "ls > ../names; sed 's/.* //' ../said | cmp - ../names && wc -l < ../said",
+         0, "2502\n", "");
   expect(job, "$S tree $D/d", 0, "d/\n├── sub/\n├── a\n└── b\n", "");
 }
 
@@ -59,6 +66,19 @@ JOB_TEST(matches_have_a_path_and_a_line) {
   expect(job, "$S grep one $D/g -i -g '*.txt'", 0,
          job_format(job, "%s/g/a.txt:2:One\n", job_path(job, "shared")), "");
   expect(job, "$S grep none $D/g", 1, "", "");
+  expect(job, "mkdir -p h/.h; echo two > h/.h/x; $S grep two $D/h; $S grep two $D/h --hidden -l", 0,
+         job_format(job, "%s/h/.h/x\n", job_path(job, "shared")),
+         "grep left out 1 directory and 0 files that are hidden or ignored\n");
+  expect(job,
+         "cd /; echo '1 2 3 o 5 6 7 8 o 10' | tr ' ' '\n' > $D/g/c; $S grep -c o $D/g/c; "
+         "$S grep -A 1 -B2 o $D/g/c | sed 's/.*[/]//'; $S grep -C 1 10 $D/g/c | sed 's/.*[/]//'",
+         0,
+         job_format(job,
+                    "%s/g/c:2\nc-2-2\nc-3-3\nc:4:o\nc-5-5\n--\nc-7-7\nc-8-8\nc:9:o\n"
+                    "c-10-10\nc-9-o\nc:10:10\n",
+                    job_path(job, "shared")),
+         "");
+  expect(job, "$S grep -A x o $D/g; echo $?; $S grep -C -1 o $D/g", 64, "64\n", NULL);
   expect(job, "$S grep none $D/g -g '*.py'", 1, "",
          "grep found no file that matches the glob '*.py'\n");
 }

@@ -127,7 +127,7 @@ JOB_TEST(closed_standard_descriptors_are_not_reused) {
 
 JOB_TEST(a_full_disk_is_not_mistaken_for_a_closed_pipe) {
   sandbox_expect(job, "$S run -- echo a >/dev/full", 125, "",
-                 "sandbox: cannot write to standard output\n");
+                 "sandbox: cannot write to standard output: No space left on device\n");
 }
 
 JOB_TEST_NO_AGENT(run_waits_for_an_agent_that_is_starting) {

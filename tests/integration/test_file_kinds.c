@@ -401,7 +401,7 @@ JOB_TEST(list_files_returns_the_entries_of_the_protocol) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(list_files_returns_at_most_a_thousand_entries) {
+JOB_TEST(list_files_returns_at_most_a_thousand_entries_unless_it_is_asked_for_all) {
   for (int i = 0; i < 1000; i++)
     kind_rows_file(job, job_format(job, "many/%04d", i), "");
   for (int more = 0; more < 2; more++) {
@@ -417,6 +417,20 @@ JOB_TEST(list_files_returns_at_most_a_thousand_entries) {
     assert_string_equal(job_text(cJSON_GetArrayItem(entries, 999), "path"),
                         kind_rows_path(job, more == 0 ? "many/0999" : "many/0998"));
   }
+  assert_int_equal(symlink("0500", kind_rows_path(job, "many/link")), 0);
+  assert_int_equal(chmod(kind_rows_path(job, "many/0500"), 04710), 0);
+  const cJSON *step =
+      kind_rows_step(job, LIST "'many','maxDepth':3,'sortBy':'size','allEntries':true");
+  const cJSON *entries = job_own(job, cJSON_Parse(job_text(job_run(job, step), "outputContent")));
+  assert_int_equal(cJSON_GetArraySize(entries), 1002);
+  assert_string_equal(job_lines(job, step, "stderr"), "");
+  const cJSON *file = cJSON_GetArrayItem(entries, 500), *last = cJSON_GetArrayItem(entries, 1001);
+  assert_string_equal(job_text(file, "path"), kind_rows_path(job, "many/0500"));
+  assert_string_equal(job_text(file, "mode"), "4710");
+  assert_null(cJSON_GetObjectItem(file, "link"));
+  assert_string_equal(job_text(last, "path"), kind_rows_path(job, "many/link"));
+  assert_string_equal(job_text(last, "mode"), "0777");
+  assert_string_equal(job_text(last, "link"), "0500");
 }
 
 JOB_TEST(list_files_counts_unreadable_directories) {

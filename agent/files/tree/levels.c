@@ -7,6 +7,8 @@
 #include "base/memory.h"
 
 bool levels_accept(struct levels *self, const struct level_entry *entry) {
+  if (self->after != NULL && strcmp(entry->path, self->after) <= 0)
+    return false;
   bool accepts =
       self->count < LEVELS_MAX ||
       (self->count > self->begin && self->compare(entry, self->entries[self->count - 1]) < 0);

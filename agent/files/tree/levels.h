@@ -35,6 +35,7 @@ struct levels {
   /* Called for each entry of a level. Calls levels_add if it is wanted and levels_accept
      returns true. */
   void (*offer)(struct levels *self, const struct walk_entry *found);
+  const char *after;                       /* the entries up to this path are not wanted; or NULL */
   struct levels_found *found;              /* except `entries` */
   struct level_entry *entries[LEVELS_MAX]; /* of the upper levels, then of this level in order */
   size_t begin, count; /* where this level begins, and the number of all entries */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/files/access/path.h"
 #include "agent/files/tree/walk.h"
@@ -82,17 +83,33 @@ static int64_t milliseconds(struct timespec time) {
   return (time.tv_sec < last_year ? time.tv_sec : last_year) * 1000 + time.tv_nsec / 1000000;
 }
 
+/* The mode is that of the entry itself, also if it is a link. */
+static void add_mode(struct buffer *content, const char *path) {
+  char target[PATH_MAX];
+  struct stat file;
+  if (lstat(path, &file) != 0)
+    return;
+  buffer_add_format(content, ",\"mode\":\"%04o\"", (unsigned)file.st_mode & 07777);
+  const ssize_t length = S_ISLNK(file.st_mode) ? readlink(path, target, sizeof target) : -1;
+  if (length >= 0) {
+    buffer_add_string(content, ",\"link\":");
+    buffer_add_json(content, target, (size_t)length);
+  }
+}
+
 static void add_object(struct buffer *content, const struct level_entry *entry, const char *path,
-                       bool with_sizes) {
+                       enum listing_form form) {
   buffer_add_string(content, "{\"path\":");
   buffer_add_json(content, path, strlen(path));
-  if (entry->has_stat && with_sizes && !entry->is_directory)
+  if (entry->has_stat && form != LISTING_JSON_WITHOUT_SIZES && !entry->is_directory)
     buffer_add_format(content, ",\"size_bytes\":%llu", (unsigned long long)entry->size);
   if (entry->has_stat) {
     char mtime[STEP_EVENT_TIMESTAMP_SIZE];
     step_event_timestamp(mtime, milliseconds(entry->mtime));
     buffer_add_format(content, ",\"mtime\":\"%s\"", mtime);
   }
+  if (form == LISTING_JSON_WITH_MODES)
+    add_mode(content, path);
   buffer_add_string(content,
                     entry->is_directory ? ",\"is_directory\":true}" : ",\"is_directory\":false}");
 }
@@ -108,28 +125,46 @@ static void add_line(struct buffer *content, const struct level_entry *entry) {
   buffer_add_string(content, "\n");
 }
 
-static size_t add_items(struct buffer *content, const struct levels *chosen, const char *root,
-                        enum listing_form form) {
+/* Adds the chosen entries, up to LISTING_BYTES_MAX. */
+static void add_items(struct buffer *content, struct levels *chosen, const char *root,
+                      enum listing_form form) {
   bool is_json = form != LISTING_LINES;
   size_t length = strlen(root);
   char *path = memory_allocate(length + 1 + PATH_MAX);
   memcpy(path, root, length);
   if (path[length - 1] != '/')
     path[length++] = '/';
-  buffer_add_string(content, is_json ? "[" : "");
   size_t i = 0;
   for (; i < chosen->count && content->length < LISTING_BYTES_MAX; i++) {
     const struct level_entry *entry = chosen->entries[i];
     memcpy(path + length, entry->path, strlen(entry->path) + 1);
-    buffer_add_string(content, is_json && i > 0 ? "," : "");
+    buffer_add_string(content, is_json && chosen->found->entries > 0 ? "," : "");
+    chosen->found->entries++;
     if (is_json)
-      add_object(content, entry, path, form == LISTING_JSON);
+      add_object(content, entry, path, form);
     else
       add_line(content, entry);
   }
-  buffer_add_string(content, is_json ? "]" : "");
+  chosen->found->is_cut |= i < chosen->count;
   free(path);
-  return i;
+}
+
+/* Reads the first entries, or those after the last ones that were read, and adds them. */
+static int add_page(struct levels *chosen, const char *path, unsigned max_depth,
+                    enum listing_order order, enum listing_form form, struct buffer *content,
+                    struct error *error) {
+  int (*gather)(struct levels *, const char *, unsigned, struct error *) =
+      order == LISTING_BY_NAME ? levels_read : gather_all;
+  chosen->found->is_cut = false;
+  if (gather(chosen, path, max_depth, error) != 0)
+    return -1;
+  char *root = path_full(path, error);
+  if (root == NULL)
+    return -1;
+  levels_sort(chosen);
+  add_items(content, chosen, root, form);
+  free(root);
+  return 0;
 }
 
 int listing_write(const char *path, unsigned max_depth, enum listing_order order,
@@ -137,17 +172,23 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
                   struct error *error) {
   *found = (struct levels_found){.entries = 0};
   struct levels chosen = {.compare = comparisons[order], .offer = offer, .found = found};
-  int (*gather)(struct levels *, const char *, unsigned, struct error *) =
-      order == LISTING_BY_NAME ? levels_read : gather_all;
-  if (gather(&chosen, path, max_depth, error) != 0)
-    return -1;
-  char *root = path_full(path, error);
-  if (root != NULL) {
-    levels_sort(&chosen);
-    found->entries = add_items(content, &chosen, root, form);
-    found->is_cut |= found->entries < chosen.count;
+  const bool is_json = form != LISTING_LINES, wants_all = max_depth == 0;
+  const size_t begin = content->length;
+  char *last = NULL;
+  int result;
+  buffer_add_string(content, is_json ? "[" : "");
+  while ((result = add_page(&chosen, path, wants_all ? 1 : max_depth, order, form, content,
+                            error)) == 0 &&
+         wants_all && found->is_cut && content->length < LISTING_BYTES_MAX) {
+    const char *name = chosen.entries[chosen.count - 1]->path;
+    free(last);
+    chosen.after = last = memory_copy(name, strlen(name));
+    levels_release(&chosen);
   }
+  buffer_add_string(content, is_json ? "]" : "");
+  if (result != 0)
+    content->length = begin;
   levels_release(&chosen);
-  free(root);
-  return root != NULL ? 0 : -1;
+  free(last);
+  return result;
 }

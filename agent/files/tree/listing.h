@@ -27,9 +27,15 @@ enum listing_order {
   LISTING_BY_MTIME, /* newest first, to the nanosecond */
 };
 
-enum listing_form { LISTING_JSON, LISTING_JSON_WITHOUT_SIZES, LISTING_LINES };
+enum listing_form {
+  LISTING_JSON,
+  LISTING_JSON_WITHOUT_SIZES,
+  LISTING_JSON_WITH_MODES, /* and with the targets of symbolic links */
+  LISTING_LINES
+};
 
-/* Adds the list to `content`; nothing after an error. `max_depth` is as for levels_read. */
+/* Adds the list to `content`; nothing after an error. `max_depth` is as for levels_read. With 0,
+   the list has every entry of the directory itself, by name, up to LISTING_BYTES_MAX. */
 int listing_write(const char *path, unsigned max_depth, enum listing_order order,
                   enum listing_form form, struct buffer *content, struct levels_found *found,
                   struct error *error);

@@ -1,0 +1,174 @@
+#include "client/tar/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "base/printable.h"
+
+/* The most nested directories: each keeps a descriptor open. */
+#define DEPTH_MAX 256
+
+/* Bytes of a file that are read at once. */
+#define PIECE ((size_t)64 * 1024)
+
+struct walk {
+  const struct tree_reader *reader;
+  struct buffer name; /* "./a/b"; the NUL is not counted */
+  unsigned depth;
+};
+
+static int leave_out(struct walk *self, const char *why) {
+  const struct tree_report *report = self->reader->report;
+  if (report != NULL)
+    report->leave_out(report->owner, self->name.bytes, why);
+  return 0;
+}
+
+/* What has disappeared is no longer an entry. */
+static int leave_out_unread(struct walk *self) {
+  return errno == ENOENT ? 0 : leave_out(self, strerror(errno));
+}
+
+static int end_entry(struct walk *self, const struct tree_entry *entry) {
+  return self->reader->end != NULL ? self->reader->end(self->reader->owner, entry) : 0;
+}
+
+static ssize_t read_piece(int fd, char *space, uint64_t left) {
+  ssize_t length;
+  do
+    length = read(fd, space, left < PIECE ? (size_t)left : PIECE);
+  while (length < 0 && errno == EINTR);
+  return length;
+}
+
+/* The first piece is read before the entry begins, because a file that cannot be read at all is
+   left out. */
+static int read_content(struct walk *self, int fd, const struct tree_entry *entry) {
+  const struct tree_reader *reader = self->reader;
+  char *space = memory_allocate(PIECE);
+  uint64_t left = reader->put != NULL ? entry->size : 0;
+  ssize_t length = read_piece(fd, space, left);
+  int result = length < 0 ? leave_out(self, strerror(errno)) : reader->begin(reader->owner, entry);
+  const bool has_begun = length >= 0;
+  while (result == 0 && length > 0 && left > 0) {
+    result = reader->put(reader->owner, space, (size_t)length);
+    left -= (uint64_t)length;
+    if (left > 0)
+      length = read_piece(fd, space, left);
+  }
+  if (has_begun && result == 0 && length < 0)
+    (void)leave_out(self, strerror(errno));
+  else if (has_begun && result == 0 && left > 0)
+    reader->report->warn(reader->report->owner, entry->name, "it became shorter while it was read");
+  free(space);
+  return has_begun && result == 0 ? end_entry(self, entry) : result;
+}
+
+static int read_file(struct walk *self, int parent, const char *name) {
+  struct stat status;
+  int result = 0, fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &status) != 0) {
+    result = leave_out_unread(self);
+  } else if (S_ISREG(status.st_mode)) {
+    const struct tree_entry entry = {self->name.bytes, NULL, &status, (uint64_t)status.st_size};
+    result = read_content(self, fd, &entry);
+  }
+  if (fd >= 0)
+    (void)close(fd);
+  return result;
+}
+
+static int read_link(struct walk *self, int parent, const char *name, const struct stat *status) {
+  char target[PATH_MAX];
+  ssize_t length = readlinkat(parent, name, target, sizeof target - 1);
+  if (length < 0)
+    return leave_out_unread(self);
+  target[length] = '\0';
+  const struct tree_entry entry = {self->name.bytes, target, status, 0};
+  const struct tree_reader *reader = self->reader;
+  const int result = reader->begin(reader->owner, &entry);
+  return result == 0 ? end_entry(self, &entry) : result;
+}
+
+static int read_directory(struct walk *self, int fd);
+
+static int read_named(struct walk *self, int parent, const char *name) {
+  struct stat status;
+  if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return leave_out_unread(self);
+  if (S_ISREG(status.st_mode))
+    return read_file(self, parent, name);
+  if (S_ISLNK(status.st_mode))
+    return read_link(self, parent, name, &status);
+  if (!S_ISDIR(status.st_mode))
+    return leave_out(self, printable_file_kind(status.st_mode));
+  if (self->depth == DEPTH_MAX)
+    return leave_out(self, "too many nested directories");
+  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return leave_out_unread(self);
+  buffer_add(&self->name, "/", 2);
+  self->name.length--;
+  return read_directory(self, fd);
+}
+
+static int read_entries(struct walk *self, DIR *directory) {
+  const size_t length = self->name.length;
+  int result = 0;
+  while (result == 0) {
+    errno = 0;
+    const struct dirent *entry = readdir(directory);
+    if (entry == NULL)
+      return errno == 0 ? 0 : leave_out_unread(self);
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+      continue;
+    buffer_add(&self->name, entry->d_name, strlen(entry->d_name) + 1);
+    self->name.length--;
+    result = read_named(self, dirfd(directory), entry->d_name);
+    self->name.length = length;
+    self->name.bytes[length] = '\0';
+  }
+  return result;
+}
+
+/* Closes the descriptor. The name ends with a slash. */
+static int read_directory(struct walk *self, int fd) {
+  const struct tree_reader *reader = self->reader;
+  struct stat status;
+  DIR *directory = fdopendir(fd);
+  if (directory == NULL || fstat(fd, &status) != 0) {
+    const int result = leave_out_unread(self);
+    (void)(directory != NULL ? closedir(directory) : close(fd));
+    return result;
+  }
+  const struct tree_entry entry = {self->name.bytes, NULL, &status, 0};
+  self->depth++;
+  int result = reader->begin(reader->owner, &entry);
+  if (result == 0)
+    result = read_entries(self, directory);
+  if (result == 0)
+    result = end_entry(self, &(struct tree_entry){self->name.bytes, NULL, &status, 0});
+  self->depth--;
+  (void)closedir(directory);
+  return result;
+}
+
+int tree_read(const char *directory, const struct tree_reader *reader, struct error *error) {
+  struct walk self = {.reader = reader};
+  int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return error_set(error, "cannot read %s: %s", directory, strerror(errno));
+  buffer_add(&self.name, "./", 3);
+  self.name.length--;
+  int result = read_directory(&self, fd);
+  buffer_release(&self.name);
+  return result;
+}
