@@ -64,16 +64,21 @@ static const char tail[] =
     "  --json  one JSON value per line;  -q  only errors;  --color auto|always|never\n"
     "Exit codes: the command's; 124 timed out, 125 not run or unknown, 130 cancelled\n";
 
-static void print_help(FILE *out) {
-  (void)fputs(head, out);
-  for (size_t i = 0; i < COMMANDS; i++)
-    (void)fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].help);
-  (void)fputs(tail, out);
+static void print_help(struct terminal *terminal, bool to_stderr) {
+  terminal_put_raw(terminal, to_stderr, head);
+  for (size_t i = 0; i < COMMANDS; i++) {
+    char line[128];
+    (void)snprintf(line, sizeof line, "  %-10s%s\n", commands[i].name, commands[i].help);
+    terminal_put_raw(terminal, to_stderr, line);
+  }
+  terminal_put_raw(terminal, to_stderr, tail);
 }
 
-static void print_usage(FILE *out, const struct command *command) {
-  (void)fprintf(out, "usage: sandbox %s%s%s\n", command->name, command->usage[0] != '\0' ? " " : "",
-                command->usage);
+static void print_usage(struct terminal *terminal, bool to_stderr, const struct command *command) {
+  const char *const parts[] = {"usage: sandbox ", command->name,
+                               command->usage[0] != '\0' ? " " : "", command->usage, "\n"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    terminal_put_raw(terminal, to_stderr, parts[i]);
 }
 
 static const struct command *find_command(const char *name) {
@@ -96,8 +101,6 @@ enum { TEXT_OPTION = 256, INSECURE = TEXT_OPTION + TEXTS, JSON, COLOR, HELP, VER
 struct settings {
   const char *texts[TEXTS];
   char *late_url; /* a URL behind the command; NULL: none */
-  enum terminal_colors colors;
-  bool quiet;
 };
 
 static void read_variables(struct settings *settings) {
@@ -107,11 +110,11 @@ static void read_variables(struct settings *settings) {
   }
 }
 
-static int set_color(struct settings *settings, const char *name) {
+static int set_color(struct program *self, const char *name) {
   static const char *const names[] = {"auto", "always", "never"};
   for (int i = 0; i < 3; i++)
     if (strcmp(name, names[i]) == 0) {
-      settings->colors = (enum terminal_colors)i;
+      terminal_set_colors(&self->terminal, (enum terminal_colors)i);
       return 0;
     }
   return -1;
@@ -126,9 +129,9 @@ static int set_option(struct program *self, struct settings *settings, int optio
   else if (option == JSON)
     self->json = true;
   else if (option == 'q')
-    settings->quiet = true;
+    self->terminal.quiet = true;
   else
-    return option == COLOR ? set_color(settings, optarg) : -1;
+    return option == COLOR ? set_color(self, optarg) : -1;
   return 0;
 }
 
@@ -154,11 +157,11 @@ static int read_options(struct program *self, struct settings *settings, int arg
   for (int option; (option = getopt_long(argc, argv, "+u:j:qh", options, NULL)) != -1;) {
     option = option == 'u' ? TEXT_OPTION + URL : option == 'j' ? TEXT_OPTION + JOB : option;
     if (option == 'h' || option == HELP) {
-      print_help(stdout);
+      print_help(&self->terminal, false);
       return -2;
     }
     if (option == VERSION) {
-      (void)printf("sandbox %s\n", SANDBOX_VERSION);
+      terminal_put_raw(&self->terminal, false, "sandbox " SANDBOX_VERSION "\n");
       return -2;
     }
     if (set_option(self, settings, option) != 0)
@@ -255,7 +258,7 @@ static int run_command_at(struct program *self, struct settings *settings, int a
     return EXIT_USAGE;
   }
   if (at + 1 < argc && strcmp(argv[at + 1], "--help") == 0) {
-    print_usage(stdout, command);
+    print_usage(&self->terminal, false, command);
     return 0;
   }
   const int words = take_late_flags(self, settings, command, argc - at, argv + at);
@@ -271,7 +274,7 @@ static int run_command_at(struct program *self, struct settings *settings, int a
   }
   int code = connect_and_run(self, command, words, argv + at);
   if (code == COMMAND_USAGE) {
-    print_usage(stderr, command);
+    print_usage(&self->terminal, true, command);
     code = EXIT_USAGE;
   }
   tls_free(self->url.tls);
@@ -281,7 +284,7 @@ static int run_command_at(struct program *self, struct settings *settings, int a
 
 /* A full disk is an error. A reader such as head(1) that has read enough is not. */
 static int flush_output(struct program *self, int code) {
-  if (terminal_flush(&self->terminal) == 0 || code != 0 || terminal_reader_is_gone())
+  if (terminal_drain(&self->terminal) == 0 || code != 0 || terminal_reader_is_gone())
     return code;
   terminal_error(&self->terminal, "cannot write to standard output");
   return EXIT_CLIENT;
@@ -303,15 +306,14 @@ int main(int argc, char **argv) {
   (void)prctl(PR_SET_DUMPABLE, 0);
   open_closed_descriptors();
   (void)signal(SIGPIPE, SIG_IGN);
-  terminal_buffer();
+  terminal_init(&program.terminal);
   int at = read_options(&program, &settings, argc, argv);
-  terminal_init(&program.terminal, settings.colors, settings.quiet);
   if (at == -2)
     return flush_output(&program, 0);
   if (at < 0 || at == argc) {
     if (at == argc)
-      print_help(stderr);
-    return EXIT_USAGE;
+      print_help(&program.terminal, true);
+    return flush_output(&program, EXIT_USAGE);
   }
   return flush_output(&program, run_command_at(&program, &settings, argc, argv, at));
 }

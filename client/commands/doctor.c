@@ -17,13 +17,16 @@ static bool choose_job(struct doctor *self) {
 }
 
 static void print_summary(const struct doctor *self) {
+  struct buffer line = {0};
   if (self->problems > 0)
-    (void)printf("%zu problem%s", self->problems, self->problems == 1 ? "" : "s");
+    buffer_add_format(&line, "%zu problem%s", self->problems, self->problems == 1 ? "" : "s");
   if (self->warnings > 0)
-    (void)printf("%s%zu warning%s", self->problems > 0 ? ", " : "", self->warnings,
-                 self->warnings == 1 ? "" : "s");
-  if (self->problems + self->warnings > 0)
-    (void)printf("\n");
+    buffer_add_format(&line, "%s%zu warning%s", self->problems > 0 ? ", " : "", self->warnings,
+                      self->warnings == 1 ? "" : "s");
+  if (line.length > 0)
+    buffer_add_string(&line, "\n");
+  (void)terminal_put(&self->program->terminal, false, line.bytes, line.length);
+  buffer_release(&line);
 }
 
 int doctor_command(struct program *program, int argc, char **argv) {

@@ -146,14 +146,13 @@ static bool begin_step(struct file_steps *steps, const char *kind, const char *p
 /* Prints the pieces of a file for --json; an empty file has one. */
 static int read_pieces(struct file_steps *steps, const char *path) {
   struct transfer_in in = {.steps = steps, .path = path};
-  struct program *program = steps->program;
   int code;
   do {
     code = transfer_next(&in);
     if (code == 0 && (in.bytes.length > 0 || in.offset == 0))
       code = print_json(steps, true);
-    if (code == 0 && terminal_flush(&program->terminal) != 0)
-      code = 128 + SIGPIPE;
+    if (code == 0)
+      code = exchange_flush(&steps->exchange);
   } while (code == 0 && in.bytes.length > 0);
   buffer_release(&in.bytes);
   return code;
@@ -229,7 +228,7 @@ static int write_file(struct file_steps *steps, const struct arguments *argument
   int code = file_steps_can(steps, "writeBytes") ? write_pieces(steps, arguments->words[0])
                                                  : write_text(steps, arguments->words[0]);
   if (code == 0 && steps->program->json)
-    (void)puts("null");
+    (void)terminal_put_json(&steps->program->terminal, "null", 4);
   return code;
 }
 

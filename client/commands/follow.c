@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,6 +14,7 @@
 #include "client/exit_code.h"
 #include "client/redis/job.h"
 #include "client/screen/figure.h"
+#include "client/signals.h"
 #include "client/steps/history.h"
 #include "client/steps/outcome.h"
 #include "client/steps/recording.h"
@@ -287,17 +287,10 @@ static const struct step_watch_handler watch_handler = {
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-/* The shell's prompt must not follow the key. Async-signal-safe. */
-static void end_key_line(int signal) {
-  struct termios settings;
-  if ((signal == SIGINT || signal == SIGQUIT) && tcgetattr(STDERR_FILENO, &settings) == 0)
-    (void)!write(STDERR_FILENO, "\n", 1);
-}
-
 static int obey_signal(struct follow *self) {
   const int signal = step_watch_take_signal(&self->watch);
   terminal_status(&self->program->terminal, "");
-  end_key_line(signal);
+  signals_end_key_line(signal);
   return 128 + signal;
 }
 
@@ -370,7 +363,7 @@ static int wait_for_end(struct follow *self) {
 
 /* Nothing is left to do, so a signal ends the program also while a write to a full pipe blocks. */
 static void leave(int signal) {
-  end_key_line(signal);
+  signals_end_key_line(signal);
   _exit(128 + signal);
 }
 
@@ -384,10 +377,8 @@ static int begin_recording(struct follow *self, enum recording_format format, co
 }
 
 static int begin(struct follow *self, struct error *error) {
-  static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
   const bool has_id = self->query.id != NULL;
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-    (void)signal(signals[i], leave);
+  signals_handle(leave);
   if (history_find(self->program, &self->query, &self->history, error) != 0 ||
       begin_recording(self, RECORDING_PAGE, self->html, error) != 0 ||
       begin_recording(self, RECORDING_CAST, self->cast, error) != 0)
@@ -395,11 +386,8 @@ static int begin(struct follow *self, struct error *error) {
   step_watch_begin(&self->watch, self->program, &watch_handler, self);
   memcpy(self->watch.last, self->history.after, sizeof self->watch.last);
   self->watch.output = WATCH_OUTPUT_READ;
-  if (self->recording_count > 0) { /* an incomplete file is removed before the end */
+  if (self->recording_count > 0) /* an incomplete file is removed before the end */
     step_watch_catch_signals(&self->watch);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-      (void)signal(signals[i], SIG_IGN);
-  }
   step_watch_expect(&self->watch, has_id ? self->history.id : NULL);
   self->state = has_id ? FOLLOW_WAITS : FOLLOW_ALL;
   /* If no old events are shown, the newest one says which seq comes next. */
@@ -414,15 +402,17 @@ static int begin(struct follow *self, struct error *error) {
 static int follow_steps(struct follow *self) {
   struct error error;
   int code = EXIT_CLIENT;
-  if (begin(self, &error) == 0) {
+  const bool has_begun = begin(self, &error) == 0;
+  if (has_begun) {
     step_watch_read(&self->watch);
     code = wait_for_end(self);
-    step_watch_end(&self->watch);
   } else {
     (void)terminal_fail(&self->program->terminal, &error);
   }
   while (self->recording_count > 0)
     recording_release(&self->recordings[--self->recording_count]);
+  if (has_begun)
+    step_watch_end(&self->watch);
   return code;
 }
 

@@ -64,7 +64,7 @@ static void print_result(struct terminal *terminal, const char *result) {
   buffer_release(&json);
 }
 
-static int finish(const struct run_step *self, const struct exchange *exchange) {
+static int finish(const struct run_step *self, struct exchange *exchange) {
   struct program *program = self->program;
   const struct outcome outcome = exchange->outcome;
   if (program->json)
@@ -72,9 +72,12 @@ static int finish(const struct run_step *self, const struct exchange *exchange) 
   else if (outcome.has_result && (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
                                   outcome.code == EXIT_NOT_EXECUTABLE))
     terminal_error(&program->terminal, "%s", outcome.text);
+  const int flushed = exchange_flush(exchange);
   outcome_say(program, job_shorten(self->id).text, &outcome);
-  if (exchange->watch.output != WATCH_OUTPUT_LOST)
+  if (flushed == 0 && exchange->watch.output != WATCH_OUTPUT_LOST)
     return outcome.code;
+  if (exchange->first_signal != 0)
+    return 128 + exchange->first_signal;
   if (terminal_reader_is_gone())
     return 128 + SIGPIPE;
   terminal_error(&program->terminal, "cannot write to standard output");
@@ -147,7 +150,8 @@ static int push_and_wait(struct run_step *self, struct exchange *exchange, const
   if (self->detach) {
     if (job_push(self->program, self->id, json, error) != 0)
       return -1;
-    (void)printf("%s\n", self->id);
+    (void)terminal_put(&self->program->terminal, false, self->id, strlen(self->id));
+    (void)terminal_put(&self->program->terminal, false, "\n", 1);
     return 0;
   }
   int code = exchange_step(exchange, self->id, json);

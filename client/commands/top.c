@@ -14,6 +14,7 @@
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
+#include "client/signals.h"
 #include "client/steps/history.h"
 
 #define ROUND_MS 2000
@@ -275,11 +276,10 @@ static void print_table(const struct top *self) {
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-/* There is nothing to undo, so an interrupt may end a call to Redis. */
+/* There is nothing to undo, so a signal may end a call to Redis. */
 static void leave(int signal) {
-  (void)signal;
-  (void)!write(STDOUT_FILENO, "\n", 1);
-  _exit(0);
+  signals_end_key_line(signal);
+  _exit(signal == SIGINT ? 0 : 128 + signal);
 }
 
 static void wait_for_round(struct program *program) {
@@ -292,12 +292,12 @@ static void wait_for_round(struct program *program) {
 static int repeat(struct top *self) {
   struct program *program = self->program;
   struct error error;
-  (void)signal(SIGINT, leave);
+  signals_handle(leave);
   int result = read_round(self, &error);
   while (result == 0) {
-    (void)fputs("\x1b[H\x1b[J", stdout);
+    terminal_put_raw(&program->terminal, false, "\x1b[H\x1b[J");
     print_table(self);
-    if (terminal_flush(&program->terminal) != 0)
+    if (terminal_drain(&program->terminal) != 0)
       break;
     wait_for_round(program);
     result = read_round(self, &error);
