@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/loop.h"
+#include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
 #include "client/redis/job.h"
@@ -263,6 +264,10 @@ static int run_command_at(struct program *self, struct settings *settings, int a
   }
   const int words = take_late_flags(self, settings, command, argc - at, argv + at);
   self->job = settings->texts[JOB];
+  if (self->job != NULL && utf8_valid_prefix(self->job, strlen(self->job)) != strlen(self->job)) {
+    terminal_error(&self->terminal, "-j is not UTF-8: %s", self->job);
+    return EXIT_CLIENT;
+  }
   self->tls.ca_file = settings->texts[CACERT];
   self->tls.ca_directory = settings->texts[CACERTDIR];
   self->tls.certificate = settings->texts[CERT];

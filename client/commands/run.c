@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
@@ -19,7 +20,8 @@ struct run_step {
   struct program *program;
   char id[STEP_ID_SIZE];
   const char *directory;
-  struct buffer variables; /* "NAME":"value","NAME":"value" */
+  const char **variables; /* NAME=value, or NAME */
+  size_t variable_count;
   unsigned long long timeout;
   bool input, detach;
   const char *script[4]; /* "sh", "-c", and the script of -c, or NULL */
@@ -97,6 +99,38 @@ static int read_input(struct exchange *exchange, struct buffer *input, struct er
   return 0;
 }
 
+/* Returns the value of NAME=value, or of NAME in the environment; NULL: there is none. */
+static const char *value_of(const char *variable) {
+  const char *equals = strchr(variable, '=');
+  return equals != NULL ? equals + 1 : getenv(variable);
+}
+
+/* Of several variables with the same name, the last one counts. */
+static bool is_overridden(const struct run_step *self, size_t at) {
+  const size_t length = strcspn(self->variables[at], "=");
+  for (size_t i = at + 1; i < self->variable_count; i++)
+    if (strcspn(self->variables[i], "=") == length &&
+        strncmp(self->variables[i], self->variables[at], length) == 0)
+      return true;
+  return false;
+}
+
+static void add_variables(const struct run_step *self, struct buffer *json) {
+  bool is_first = true;
+  buffer_add_string(json, ",\"env\":{");
+  for (size_t i = 0; i < self->variable_count; i++) {
+    const char *text = self->variables[i], *value = value_of(text);
+    if (value == NULL || is_overridden(self, i))
+      continue;
+    buffer_add_string(json, is_first ? "" : ",");
+    buffer_add_json(json, text, strcspn(text, "="));
+    buffer_add_string(json, ":");
+    buffer_add_json(json, value, strlen(value));
+    is_first = false;
+  }
+  buffer_add_string(json, "}");
+}
+
 static int make_step(const struct run_step *self, struct exchange *exchange, struct buffer *json,
                      struct error *error) {
   struct buffer input = {0};
@@ -108,11 +142,8 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
     step_text_string(json, "workingDirectory", self->directory);
   if (self->timeout > 0)
     step_text_number(json, "timeoutSeconds", self->timeout);
-  if (self->variables.length > 0) {
-    buffer_add_string(json, ",\"env\":{");
-    buffer_add(json, self->variables.bytes, self->variables.length);
-    buffer_add_string(json, "}");
-  }
+  if (self->variable_count > 0)
+    add_variables(self, json);
   if (self->input)
     step_text_bytes(json, "stdin", input.length > 0 ? input.bytes : "", input.length);
   step_text_end(json);
@@ -178,25 +209,43 @@ static int run_in_queue(struct run_step *self) {
   return code;
 }
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
-/* NAME takes its value from the environment. Returns false if it has none. */
-static bool add_variable(struct run_step *self, const char *text) {
-  const size_t length = strcspn(text, "=");
-  const char *value = text[length] == '=' ? text + length + 1 : getenv(text);
-  if (value == NULL || length == 0)
-    return false;
-  buffer_add_string(&self->variables, self->variables.length > 0 ? "," : "");
-  buffer_add_json(&self->variables, text, length);
-  buffer_add_string(&self->variables, ":");
-  buffer_add_json(&self->variables, value, strlen(value));
-  return true;
+/* JSON would change other bytes. */
+static bool is_text(const char *text) {
+  return utf8_valid_prefix(text, strlen(text)) == strlen(text);
 }
+
+/* Values of variables may be secret. */
+static int check_variables(const struct run_step *self, struct error *error) {
+  for (size_t i = 0; i < self->variable_count; i++) {
+    const char *text = self->variables[i], *value = value_of(text);
+    if (!is_text(text) || (value != NULL && !is_text(value)))
+      return error_set(error, "-e %.*s is not UTF-8", (int)strcspn(text, "="), text);
+  }
+  return 0;
+}
+
+static int check_texts(const struct run_step *self, struct error *error) {
+  const bool is_script = self->command == self->script;
+  if (self->directory != NULL && !is_text(self->directory))
+    return error_set(error, "-w is not UTF-8: %s", self->directory);
+  if (!is_script && !is_text(self->command[0]))
+    return error_set(error, "the command is not UTF-8: %s", self->command[0]);
+  for (size_t i = 1; self->command[i] != NULL; i++)
+    if (!is_text(self->command[i]))
+      return is_script ? error_set(error, "-c is not UTF-8: %s", self->command[i])
+                       : error_set(error, "argument %zu is not UTF-8: %s", i, self->command[i]);
+  return check_variables(self, error);
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
 
 static bool set_option(struct run_step *self, int flag, const char *value) {
   char *end;
   if (flag == 'e')
-    return add_variable(self, value);
+    return value[0] != '\0' && value[0] != '=' &&
+           (self->variables[self->variable_count++] = value) != NULL;
   if (flag == 'I')
     return snprintf(self->id, sizeof self->id, "%s", value) == STEP_ID_SIZE - 1;
   if (flag == 't') {
@@ -226,9 +275,14 @@ static bool read_options(struct run_step *self, int argc, char **argv) {
 }
 
 int run_command(struct program *program, int argc, char **argv) {
+  struct error error;
   struct run_step self = {.program = program, .script = {"sh", "-c"}};
+  self.variables = memory_allocate((size_t)argc * sizeof *self.variables);
   step_id_make(self.id);
-  int code = read_options(&self, argc, argv) ? run_in_queue(&self) : COMMAND_USAGE;
-  buffer_release(&self.variables);
+  int code = COMMAND_USAGE;
+  if (read_options(&self, argc, argv))
+    code = check_texts(&self, &error) == 0 ? run_in_queue(&self)
+                                           : terminal_fail(&program->terminal, &error);
+  free(self.variables);
   return code;
 }

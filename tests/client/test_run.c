@@ -29,10 +29,29 @@ JOB_TEST(run_prints_the_output_and_exits_with_the_code) {
 
 JOB_TEST(run_sets_directory_variables_and_input) {
   sandbox_expect(job, "$S run -w /usr -- pwd", 0, "/usr\n", "");
-  sandbox_expect(job, "B=two $S run -e A=one -e B -c 'echo $A $B'", 0, "one two\n", "");
+  sandbox_expect(job, "B=two $S run -e A=0 -e A=one -e B -e NONE -c 'echo $A $B ${NONE-unset}'", 0,
+                 "one two unset\n", "");
   sandbox_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny\n", "");
   sandbox_expect(job, "printf '\\377' | $S run -i -- cat", 125, "",
                  "sandbox: standard input is not UTF-8: copy it with sandbox cp\n");
+}
+
+/* Otherwise the command would get another argument than the user has written. */
+JOB_TEST(run_rejects_what_is_not_utf_8) {
+  static const struct {
+    const char *words, *error;
+  } cases[] = {{"run -- touch a \"pushed$B\"", "argument 2 is not UTF-8: pushed\xFF"},
+               {"run -c \"touch pushed$B\"", "-c is not UTF-8: touch pushed\xFF"},
+               {"run -e \"A=$B\" -- touch pushed", "-e A is not UTF-8"},
+               {"run -e E -- touch pushed", "-e E is not UTF-8"},
+               {"run -w \"/$B\" -- touch pushed", "-w is not UTF-8: /\xFF"},
+               {"-j \"$B\" run -- touch pushed", "-j is not UTF-8: \xFF"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    sandbox_expect(
+        job, job_format(job, "B=$(printf '\\377'); export E=$B; timeout 9 $S %s", cases[i].words),
+        125, "", job_format(job, "sandbox: %s\n", cases[i].error));
+  sandbox_expect(job, "$S run -- sh -c 'ls -d pushed*'", 2, "", NULL);
+  job_expect_nothing_left(job);
 }
 
 JOB_TEST(wrong_usage_exits_with_64) {
