@@ -49,14 +49,15 @@ static const struct command commands[] = {
      "SRC DST    (:PATH is in the sandbox)", cp_command, true, NULL},
     {"top", "show what jobs use: CPU, memory, steps per minute", "", top_command, false, NULL},
     {"jobs", "list the jobs that have an agent", "", jobs_command, false, NULL},
+    {"ping", "exit with 0 if the job's agent is alive, else with 1", "", ping_command, false, NULL},
     {"shutdown", "stop the agent after its steps, or now", "[--now]", shutdown_command, true, NULL},
     {"doctor", "diagnose problems and suggest fixes", "", doctor_command, false, NULL},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 /* Together with the command line and the next prompt, the help fits 24 lines of 80 columns. */
-static const char head[] = "Usage: sandbox [-u URL] [-j JOB] [OPTION]... COMMAND [ARGUMENT]...\n"
-                           "sandbox COMMAND --help shows the usage of a command.\n";
+static const char head[] =
+    "Usage: sandbox [OPTION]... COMMAND [ARGUMENT]...  (COMMAND --help: more)\n";
 
 static const char tail[] =
     "\n"

@@ -10,4 +10,4 @@ typedef int command_function(struct program *program, int argc, char **argv);
 
 command_function run_command, follow_command, ps_command, cancel_command, read_command,
     write_command, edit_command, ls_command, grep_command, tree_command, cp_command, top_command,
-    jobs_command, shutdown_command, doctor_command;
+    jobs_command, ping_command, shutdown_command, doctor_command;
