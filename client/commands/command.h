@@ -2,8 +2,9 @@
 
 #include "client/program.h"
 
-/* The commands of `sandbox`, which main.c lists. `argv[0]` is the name. Each returns the exit code,
-   or COMMAND_USAGE for wrong usage, which main.c explains. */
+/* The commands of `sandbox`, which help.c lists. `argv[0]` is the name. Each checks its usage
+   (options.h), begins the program (program.h), and returns the exit code, or COMMAND_USAGE after
+   the message of wrong usage, --help or --version. */
 #define COMMAND_USAGE (-1)
 
 typedef int command_function(struct program *program, int argc, char **argv);

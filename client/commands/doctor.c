@@ -5,6 +5,7 @@
 #include "client/commands/command.h"
 #include "client/doctor/doctor.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 
 static bool choose_job(struct doctor *self) {
@@ -30,10 +31,13 @@ static void print_summary(const struct doctor *self) {
 }
 
 int doctor_command(struct program *program, int argc, char **argv) {
+  if (!options_none(program, argc, argv))
+    return COMMAND_USAGE;
+  const int begun = program_begin(program);
+  if (begun != 0)
+    return begun;
   struct doctor self = {.program = program};
   bool has_control = false;
-  (void)argc;
-  (void)argv;
   if (doctor_check_connection(&self)) {
     doctor_check_redis(&self);
     const bool has_agent =

@@ -1,5 +1,4 @@
 /* read, write, edit, ls, grep, tree: run the file kinds and show their answers. */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/redis/json_field.h"
 #include "client/steps/transfer.h"
 #include "wire/json.h"
@@ -41,26 +41,30 @@ static int parse_lines(const char *text, unsigned *from, unsigned *count) {
 
 /* Parses the words and options, with `letters` as for getopt(3) (a: --all), and runs the work. */
 static int run_file_command(struct program *program, int argc, char **argv, const char *letters,
-                            int min_words, int max_words,
+                            int min_words, const char *const *names,
                             int (*work)(struct file_steps *, const struct arguments *)) {
-  static const struct option flags[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
+  static const struct option all[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
   struct arguments arguments = {.words = {".", "."}};
   struct file_steps steps;
+  int flag, max_words = 0;
+  while (names[max_words] != NULL)
+    max_words++;
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, letters, flags, NULL)) != -1;) {
-    if (strchr(letters, flag) == NULL ||
-        (flag == 'l' && parse_lines(optarg, &arguments.first_line, &arguments.line_count) != 0))
+  while ((flag = options_next(program, argc, argv, letters, all + (letters[0] != 'a'))) >= 0) {
+    if (flag == 'l' && parse_lines(optarg, &arguments.first_line, &arguments.line_count) != 0) {
+      (void)options_fail(program, "-l: not FROM or FROM:COUNT, from 1: '%.60s'", optarg);
       return COMMAND_USAGE;
+    }
     arguments.glob = flag == 'g' ? optarg : arguments.glob;
     arguments.ignores_case |= flag == 'i';
     arguments.all |= flag == 'a';
   }
-  const int words = argc - optind;
-  if (words < min_words || words > max_words || (min_words > 0 && argv[optind][0] == '\0'))
+  if (flag == OPTIONS_STOP || !options_words(program, argc, argv, min_words, max_words, names))
     return COMMAND_USAGE;
-  for (int i = 0; i < words; i++)
+  for (int i = 0; optind + i < argc; i++)
     arguments.words[i] = argv[optind + i];
-  int code = file_steps_begin(&steps, program);
+  int code = program_begin_job(program);
+  code = code == 0 ? file_steps_begin(&steps, program) : code;
   return code != 0 ? code : file_steps_end(&steps, work(&steps, &arguments));
 }
 
@@ -175,7 +179,7 @@ static int read_file(struct file_steps *steps, const struct arguments *arguments
 }
 
 int read_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "l:", 1, 1, read_file);
+  return run_file_command(program, argc, argv, "l:", 1, WORDS("PATH"), read_file);
 }
 
 /* --- write ------------------------------------------------------------------------------------ */
@@ -233,7 +237,7 @@ static int write_file(struct file_steps *steps, const struct arguments *argument
 }
 
 int write_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "", 1, 1, write_file);
+  return run_file_command(program, argc, argv, "", 1, WORDS("PATH"), write_file);
 }
 
 /* --- edit ------------------------------------------------------------------------------------- */
@@ -256,7 +260,7 @@ static int edit_file(struct file_steps *steps, const struct arguments *arguments
 }
 
 int edit_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "a", 3, 3, edit_file);
+  return run_file_command(program, argc, argv, "a", 3, WORDS("PATH", "OLD", "NEW"), edit_file);
 }
 
 /* --- ls, tree --------------------------------------------------------------------------------- */
@@ -290,7 +294,7 @@ static int list_directory(struct file_steps *steps, const struct arguments *argu
 }
 
 int ls_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "", 0, 1, list_directory);
+  return run_file_command(program, argc, argv, "", 0, WORDS("PATH"), list_directory);
 }
 
 static int draw_tree(struct file_steps *steps, const struct arguments *arguments) {
@@ -299,7 +303,7 @@ static int draw_tree(struct file_steps *steps, const struct arguments *arguments
 }
 
 int tree_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "", 0, 1, draw_tree);
+  return run_file_command(program, argc, argv, "", 0, WORDS("PATH"), draw_tree);
 }
 
 /* --- grep ------------------------------------------------------------------------------------- */
@@ -328,5 +332,5 @@ static int search(struct file_steps *steps, const struct arguments *arguments) {
 }
 
 int grep_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "g:i", 1, 2, search);
+  return run_file_command(program, argc, argv, "g:i", 1, WORDS("PATTERN", "PATH"), search);
 }

@@ -1,6 +1,5 @@
 /* follow: shows the events of one step, or of all steps of a job, and changes nothing. history.h
    finds the event to begin with. The table `actions` says what follows in each state. */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 #include "client/screen/figure.h"
 #include "client/signals.h"
@@ -440,37 +440,45 @@ static bool parse_lines(const char *text, uint64_t *lines) {
 
 static bool set_option(struct follow *self, int flag) {
   struct history_query *query = &self->query;
-  if (flag == 'n')
-    return (query->has_lines = parse_lines(optarg, &query->lines));
-  if (flag == 'S')
-    return parse_since(optarg, &query->since_ms);
-  if (flag == 'A')
-    return self->all = true;
-  if (flag == 'T')
-    return self->timestamps = true;
-  if (flag == 'H')
-    return (self->html = optarg) != NULL;
-  return flag == 'C' && (self->cast = optarg) != NULL;
+  if (flag == 'n' && !(query->has_lines = parse_lines(optarg, &query->lines)))
+    return options_fail(self->program, "-n: not a number: '%.60s'", optarg);
+  if (flag == 'S' && !parse_since(optarg, &query->since_ms))
+    return options_fail(self->program, "--since: not an age such as 30s, 5m, 2h or 1d: '%.60s'",
+                        optarg);
+  self->all |= flag == 'A';
+  self->timestamps |= flag == 'T';
+  self->html = flag == 'H' ? optarg : self->html;
+  self->cast = flag == 'C' ? optarg : self->cast;
+  return true;
 }
 
-/* Returns false for wrong usage. */
+/* Returns false after wrong usage. */
 static bool read_options(struct follow *self, int argc, char **argv) {
   static const struct option flags[] = {
       {"since", required_argument, NULL, 'S'}, {"all", no_argument, NULL, 'A'},
       {"timestamps", no_argument, NULL, 'T'},  {"html", required_argument, NULL, 'H'},
       {"cast", required_argument, NULL, 'C'},  {NULL, 0, NULL, 0}};
+  static const char *const names[] = {"ID"};
+  int flag;
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, "n:", flags, NULL)) != -1;)
+  while ((flag = options_next(self->program, argc, argv, "n:", flags)) >= 0)
     if (!set_option(self, flag))
       return false;
-  const char *id = self->query.id = optind < argc ? argv[optind++] : NULL;
+  if (flag == OPTIONS_STOP || !options_words(self->program, argc, argv, 0, 1, names))
+    return false;
+  self->query.id = argv[optind];
   self->query.one_step = !self->all;
-  if (id == NULL)
-    return self->html == NULL && self->cast == NULL;
-  return optind == argc && id[0] != '\0' && !self->all;
+  if (self->query.id == NULL && (self->html != NULL || self->cast != NULL))
+    return options_fail(self->program, "%s needs the ID of a step",
+                        self->html != NULL ? "--html" : "--cast");
+  return self->query.id == NULL || !self->all ||
+         options_fail(self->program, "--all takes no ID: '%.60s'", self->query.id);
 }
 
 int follow_command(struct program *program, int argc, char **argv) {
   struct follow self = {.program = program};
-  return read_options(&self, argc, argv) ? follow_steps(&self) : COMMAND_USAGE;
+  if (!read_options(&self, argc, argv))
+    return COMMAND_USAGE;
+  const int code = program_begin_job(program);
+  return code == 0 ? follow_steps(&self) : code;
 }

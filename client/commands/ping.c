@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 
 /* A probe waits 1 s by default, in which the program also starts. */
@@ -24,13 +25,16 @@ static int read_heartbeat(struct program *program, char **heartbeat, struct erro
 int ping_command(struct program *program, int argc, char **argv) {
   struct error error;
   char *heartbeat = NULL;
-  (void)argc;
-  (void)argv;
-  if (program->job == NULL) {
+  if (!options_none(program, argc, argv))
+    return COMMAND_USAGE;
+  if (program->texts[PROGRAM_JOB] == NULL) {
     terminal_error(&program->terminal, "ping needs a job: pass -j JOB, or set JOB_ID");
     return EXIT_USAGE;
   }
-  if (job_choose(program, &error) != 0 || read_heartbeat(program, &heartbeat, &error) != 0)
+  const int code = program_begin_job(program);
+  if (code != 0)
+    return code;
+  if (read_heartbeat(program, &heartbeat, &error) != 0)
     return terminal_fail(&program->terminal, &error);
   const bool is_alive = heartbeat != NULL;
   terminal_say(&program->terminal, COLOR_NONE, is_alive ? "%s has an agent" : "%s has no agent",

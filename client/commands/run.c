@@ -1,5 +1,5 @@
 /* run: runs a command in the queue, shows its output, and exits with its code. */
-#include <getopt.h>
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +9,16 @@
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/steps/exchange.h"
 #include "client/steps/outcome.h"
 
 /* The most bytes of standard input, and of a step (wire/PROTOCOL.md). */
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
 #define STEP_MAX ((size_t)64 * 1024 * 1024)
+
+/* The longest deadline: a year. */
+#define TIMEOUT_MAX 31536000
 
 struct run_step {
   struct program *program;
@@ -241,48 +245,84 @@ static int check_texts(const struct run_step *self, struct error *error) {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static bool set_option(struct run_step *self, int flag, const char *value) {
+/* 90, 90s, 5m or 2h. Returns 0 for another text. */
+static unsigned long long parse_seconds(const char *text) {
   char *end;
-  if (flag == 'e')
-    return value[0] != '\0' && value[0] != '=' &&
-           (self->variables[self->variable_count++] = value) != NULL;
-  if (flag == 'I')
-    return snprintf(self->id, sizeof self->id, "%s", value) == STEP_ID_SIZE - 1;
-  if (flag == 't') {
-    self->timeout = strtoull(value, &end, 10);
-    return self->timeout > 0 && *end == '\0';
-  }
-  if (flag == 'w')
-    return (self->directory = value) != NULL;
-  if (flag == 'c')
-    return (self->script[2] = value) != NULL;
-  if (flag == 'i')
-    return self->input = true;
-  return flag == 'D' && (self->detach = true);
+  const unsigned long long number = strtoull(text, &end, 10);
+  const unsigned factor = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+  const bool has_unit = *end == 's' || *end == 'm' || *end == 'h';
+  const bool is_valid = text[0] >= '0' && text[0] <= '9' && end[has_unit] == '\0';
+  return is_valid && number <= TIMEOUT_MAX / factor ? number * factor : 0;
 }
 
-/* Returns false for wrong usage. */
+static bool set_id(struct run_step *self, const char *value) {
+  static const char form[] = "00000000-0000-0000-0000-000000000000";
+  bool is_guid = strlen(value) == STEP_ID_SIZE - 1;
+  for (size_t i = 0; is_guid && form[i] != '\0'; i++)
+    is_guid = form[i] == '-' ? value[i] == '-' : isxdigit((unsigned char)value[i]) != 0;
+  if (!is_guid)
+    return options_fail(self->program, "--id: not a GUID: '%.60s'", value);
+  memcpy(self->id, value, STEP_ID_SIZE);
+  return true;
+}
+
+static bool add_variable(struct run_step *self, const char *text) {
+  if (text[0] == '\0' || text[0] == '=')
+    return options_fail(self->program, "-e: no name before the '=': '%.60s'", text);
+  self->variables[self->variable_count++] = text;
+  return true;
+}
+
+static bool set_option(struct run_step *self, int flag, const char *value) {
+  if (flag == 'e')
+    return add_variable(self, value);
+  if (flag == 'I')
+    return set_id(self, value);
+  if (flag == 't' && (self->timeout = parse_seconds(value)) == 0)
+    return options_fail(self->program, "-t: not a time such as 30, 30s, 5m or 2h: '%.60s'", value);
+  if (flag == 'w')
+    self->directory = value;
+  if (flag == 'c')
+    self->script[2] = value;
+  self->input |= flag == 'i';
+  self->detach |= flag == 'D';
+  return true;
+}
+
+/* Returns false after wrong usage. */
 static bool read_options(struct run_step *self, int argc, char **argv) {
   static const struct option flags[] = {
-      {"detach", no_argument, NULL, 'D'}, {"id", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
+      {"detach", no_argument, NULL, 'D'},        {"id", required_argument, NULL, 'I'},
+      {"timeout", required_argument, NULL, 't'}, {"env", required_argument, NULL, 'e'},
+      {"workdir", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
+  int flag;
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, "+w:e:t:ic:", flags, NULL)) != -1;)
+  while ((flag = options_next(self->program, argc, argv, "+w:e:t:ic:", flags)) >= 0)
     if (!set_option(self, flag, optarg))
       return false;
+  if (flag == OPTIONS_STOP)
+    return false;
   const bool is_script = self->script[2] != NULL;
   self->command = is_script ? self->script : (const char *const *)argv + optind;
-  return is_script == (optind == argc);
+  if (!is_script && optind == argc)
+    return options_fail(self->program, "a command or -c SCRIPT is missing");
+  return !is_script || optind == argc ||
+         options_fail(self->program, "-c takes no command: '%.60s'", argv[optind]);
+}
+
+static int begin_and_run(struct run_step *self) {
+  struct error error;
+  if (check_texts(self, &error) != 0)
+    return terminal_fail(&self->program->terminal, &error);
+  const int code = program_begin_job(self->program);
+  return code == 0 ? run_in_queue(self) : code;
 }
 
 int run_command(struct program *program, int argc, char **argv) {
-  struct error error;
   struct run_step self = {.program = program, .script = {"sh", "-c"}};
   self.variables = memory_allocate((size_t)argc * sizeof *self.variables);
   step_id_make(self.id);
-  int code = COMMAND_USAGE;
-  if (read_options(&self, argc, argv))
-    code = check_texts(&self, &error) == 0 ? run_in_queue(&self)
-                                           : terminal_fail(&program->terminal, &error);
+  const int code = read_options(&self, argc, argv) ? begin_and_run(&self) : COMMAND_USAGE;
   free(self.variables);
   return code;
 }

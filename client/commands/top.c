@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "client/commands/command.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
@@ -319,10 +320,13 @@ static int show_once(struct top *self) {
 }
 
 int top_command(struct program *program, int argc, char **argv) {
+  if (!options_none(program, argc, argv))
+    return COMMAND_USAGE;
+  int code = program_begin(program);
+  if (code != 0)
+    return code;
   struct top self = {.program = program};
-  (void)argc;
-  (void)argv;
-  const int code = program->terminal.is_tty[0] && !program->json ? repeat(&self) : show_once(&self);
+  code = program->terminal.is_tty[0] && !program->json ? repeat(&self) : show_once(&self);
   for (size_t i = 0; i < self.count; i++)
     release_watched(&self.list[i]);
   free(self.list);

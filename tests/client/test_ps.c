@@ -50,11 +50,6 @@ JOB_TEST_NO_AGENT(an_id_is_shortened_to_a_unique_prefix) {
                  "abcdef01 ffff abcd ABCDEF02 0123 ", "");
 }
 
-JOB_TEST_NO_AGENT(the_help_of_a_command_shows_its_usage) {
-  sandbox_expect(job, "$S ps --help", 0, "usage: sandbox ps\n", "");
-  sandbox_expect(job, "$S write --help", 0, "usage: sandbox write PATH < FILE\n", "");
-}
-
 JOB_TEST(jobs_lists_the_jobs_with_an_agent) {
   job_do(job, "SET %s %s", "sandbox:old one:heartbeat", "{\"Ts\":1,\"Pid\":9}");
   expect_shape(job, "env -u JOB_ID $S jobs | grep old", "s/ +/ /g;s/[0-9]+d[0-9]+h ago/AGE/",
