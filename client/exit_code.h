@@ -2,7 +2,8 @@
 
 /* The exit codes of `sandbox` itself. They follow timeout(1), env(1) and
    docker-run(1). 128 + N stands for signal N. */
-#define EXIT_FOUND 1   /* a file is missing, grep found nothing, or doctor found a problem */
+/* A file is missing, grep found nothing, there is no agent to ping, or doctor found a problem. */
+#define EXIT_FOUND 1
 #define EXIT_PATTERN 2 /* grep's pattern is invalid */
 #define EXIT_USAGE 64
 #define EXIT_TIMED_OUT 124

@@ -9,16 +9,43 @@
 #include "client/redis/pipeline.h"
 #include "client/screen/terminal.h"
 
-/* What all commands of `sandbox` share. main.c fills it in before a command runs. */
+/* Options whose values are texts. Each has an environment variable, too. */
+enum program_text {
+  PROGRAM_URL,
+  PROGRAM_JOB,
+  PROGRAM_CACERT,
+  PROGRAM_CACERTDIR,
+  PROGRAM_CERT,
+  PROGRAM_KEY,
+  PROGRAM_SNI,
+  PROGRAM_TEXTS
+};
+
+/* What all commands of `sandbox` share. options.h fills in the first part. */
 struct program {
-  struct redis_url url;
+  const char *command; /* its name; NULL: not known yet */
+  const char *texts[PROGRAM_TEXTS];
+  char *given_url; /* a copy of the URL in the arguments, where it is overwritten; may be NULL */
   struct tls_options tls;
+  bool json;
+  enum { PROGRAM_RUNS, PROGRAM_SHOWS_HELP, PROGRAM_SHOWS_VERSION } request;
+  struct terminal terminal;
+
+  /* After program_begin: */
+  struct redis_url url;
   const char *job; /* NULL: the only job that is alive, until job_choose has found it */
   char *found_job; /* its id, owned; NULL if the job was named */
   struct keys keys;
   bool has_keys;
-  bool json;
-  struct terminal terminal;
   struct event_base *base;
   struct pipeline *redis; /* answers commands; step_watch.h has another one for events */
 };
+
+/* Connects to Redis. Each command calls it once, after it has checked its usage. Returns 0, or the
+   exit code after an error message. */
+int program_begin(struct program *self);
+
+/* Also finds the job, if none was named. */
+int program_begin_job(struct program *self);
+
+void program_end(struct program *self);

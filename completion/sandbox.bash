@@ -37,7 +37,7 @@ _sandbox() {
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
-    -u | -j | --redis-url | --job | --cacert | --cacertdir | --cert | --key | --sni)
+    -u | -j | --redis-url | --job | --job-id | --cacert | --cacertdir | --cert | --key | --sni)
       connection+=("${COMP_WORDS[i]}" "${COMP_WORDS[++i]}")
       while [ "${COMP_WORDS[i + 1]:-}" = : ]; do # readline splits a URL there
         connection[-1]+=:${COMP_WORDS[i + 2]:-}
@@ -51,19 +51,21 @@ _sandbox() {
   done
   case $command:$before in
   :--color) _sandbox_offer auto always never ;;
-  :-j | :--job)
+  :-j | :--job | :--job-id)
     connection=("${connection[@]:0:${#connection[@]}-2}") # without the incomplete job
     _sandbox_offer_names jobs job
     ;;
   :--cacert | :--cert | :--key | follow:--html | follow:--cast) _sandbox_offer_files -f ;;
   :--cacertdir) _sandbox_offer_files -d ;;
-  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | follow:-n | follow:--since | read:-l | grep:-[gABC]) ;;
-  :*)
+  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | run:--workdir | run:--env | run:--timeout) ;;
+  follow:-n | follow:--since | read:-l | grep:-[gABC]) ;;
+  :* | help:*)
     mapfile -t commands < <(sandbox --help 2>/dev/null | sed -n 's/^  \([a-z]*\)  .*/\1/p')
-    _sandbox_offer "${commands[@]}" --redis-url --job --json --color --quiet --cacert --cacertdir --cert --key --sni \
-      --insecure --help --version
+    _sandbox_offer "${commands[@]}"
+    [ -n "$command" ] || _sandbox_offer help --redis-url --job --json --color --quiet --cacert --cacertdir --cert \
+      --key --sni --insecure --help --version
     ;;
-  run:*) _sandbox_offer -w -e -t -i -c --detach --id --json --help -- ;;
+  run:*) _sandbox_offer -w --workdir -e --env -t --timeout -i -c --detach --id --json --help -- ;;
   follow:*)
     _sandbox_offer -n --since --all --timestamps --html --cast --json --help
     _sandbox_offer_names ps id

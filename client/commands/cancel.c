@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include "client/commands/command.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 #include "client/steps/step_text.h"
 
@@ -49,14 +50,38 @@ static int cancel_steps(struct program *program, const struct job_agent *agent, 
   return result;
 }
 
+/* Returns the group or the id, or NULL after wrong usage. */
+static const char *read_which(struct program *program, int argc, char **argv) {
+  static const struct option flags[] = {{"running", no_argument, NULL, 'R'},
+                                        {"waiting", no_argument, NULL, 'W'},
+                                        {"all", no_argument, NULL, 'A'},
+                                        {NULL, 0, NULL, 0}};
+  static const char *const names[] = {"ID"};
+  const char *group = NULL;
+  int flag;
+  optind = 0;
+  while ((flag = options_next(program, argc, argv, "", flags)) >= 0)
+    group = group != NULL ? "" : flag == 'R' ? "--running" : flag == 'W' ? "--waiting" : "--all";
+  if (flag == OPTIONS_STOP ||
+      (group != NULL && group[0] == '\0' &&
+       !options_fail(program, "only one of --running, --waiting and --all is possible")) ||
+      !options_words(program, argc, argv, group == NULL, group == NULL, names))
+    return NULL;
+  return group != NULL ? group : argv[optind];
+}
+
 int cancel_command(struct program *program, int argc, char **argv) {
   struct job_agent agent;
   struct error error;
-  if (argc != 2 || argv[1][0] == '\0' || (argv[1][0] == '-' && !is_group(argv[1])))
+  const char *which = read_which(program, argc, argv);
+  if (which == NULL)
     return COMMAND_USAGE;
+  const int code = program_begin_job(program);
+  if (code != 0)
+    return code;
   int result = job_read_agent(program, program->keys.heartbeat, &agent, &error);
   if (result == 0)
-    result = cancel_steps(program, &agent, argv[1], &error);
+    result = cancel_steps(program, &agent, which, &error);
   job_agent_release(&agent);
   return result == 0 ? 0 : terminal_fail(&program->terminal, &error);
 }
@@ -78,10 +103,18 @@ static int shut_down(struct program *program, bool now, struct error *error) {
 }
 
 int shutdown_command(struct program *program, int argc, char **argv) {
+  static const struct option flags[] = {{"now", no_argument, NULL, 'N'}, {NULL, 0, NULL, 0}};
   struct error error;
-  const bool now = argc == 2 && strcmp(argv[1], "--now") == 0;
-  if (argc > 2 || (argc == 2 && !now))
+  bool now = false;
+  int flag;
+  optind = 0;
+  while ((flag = options_next(program, argc, argv, "", flags)) >= 0)
+    now = true;
+  if (flag == OPTIONS_STOP || !options_words(program, argc, argv, 0, 0, NULL))
     return COMMAND_USAGE;
+  const int code = program_begin_job(program);
+  if (code != 0)
+    return code;
   if (shut_down(program, now, &error) != 0)
     return terminal_fail(&program->terminal, &error);
   terminal_say(&program->terminal, COLOR_NONE, "%s shuts down%s", program->job,

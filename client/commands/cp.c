@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "base/write_all.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/steps/copy_tree.h"
 #include "client/steps/remote_archive.h"
 #include "client/tar/tar.h"
@@ -520,17 +520,24 @@ int cp_command(struct program *program, int argc, char **argv) {
   static const struct option none[] = {{NULL, 0, NULL, 0}};
   struct copy self = {0};
   char id[STEP_ID_SIZE];
+  static const char *const names[] = {"SRC", "DST"};
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, "ar", none, NULL)) != -1;)
-    if (flag == '?')
-      return COMMAND_USAGE;
-  if (argc - optind != 2)
+  int flag;
+  do
+    flag = options_next(program, argc, argv, "ar", none);
+  while (flag >= 0);
+  if (flag != OPTIONS_END || !options_words(program, argc, argv, 2, 2, names))
     return COMMAND_USAGE;
   const char *from = argv[optind], *to = argv[optind + 1];
-  bool is_out = from[0] == ':';
-  if (is_out == (to[0] == ':') || from[is_out] == '\0' || to[!is_out] == '\0')
+  bool is_out = from[0] == ':', is_valid = true;
+  if (is_out == (to[0] == ':'))
+    is_valid = options_fail(program, "SRC or DST must begin with ':', and not both");
+  else if (from[is_out] == '\0' || to[!is_out] == '\0')
+    is_valid = options_fail(program, "%s is empty", from[is_out] == '\0' ? "SRC" : "DST");
+  if (!is_valid)
     return COMMAND_USAGE;
-  int code = file_steps_begin(&self.steps, program);
+  int code = program_begin_job(program);
+  code = code == 0 ? file_steps_begin(&self.steps, program) : code;
   if (code != 0)
     return code;
   self.steps.exchange.policy = EXCHANGE_CLEANS_UP;

@@ -5,6 +5,7 @@
 #include "client/commands/command.h"
 #include "client/doctor/doctor.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 
 static bool choose_job(struct doctor *self) {
@@ -17,20 +18,26 @@ static bool choose_job(struct doctor *self) {
 }
 
 static void print_summary(const struct doctor *self) {
+  struct buffer line = {0};
   if (self->problems > 0)
-    (void)printf("%zu problem%s", self->problems, self->problems == 1 ? "" : "s");
+    buffer_add_format(&line, "%zu problem%s", self->problems, self->problems == 1 ? "" : "s");
   if (self->warnings > 0)
-    (void)printf("%s%zu warning%s", self->problems > 0 ? ", " : "", self->warnings,
-                 self->warnings == 1 ? "" : "s");
-  if (self->problems + self->warnings > 0)
-    (void)printf("\n");
+    buffer_add_format(&line, "%s%zu warning%s", self->problems > 0 ? ", " : "", self->warnings,
+                      self->warnings == 1 ? "" : "s");
+  if (line.length > 0)
+    buffer_add_string(&line, "\n");
+  (void)terminal_put(&self->program->terminal, false, line.bytes, line.length);
+  buffer_release(&line);
 }
 
 int doctor_command(struct program *program, int argc, char **argv) {
+  if (!options_none(program, argc, argv))
+    return COMMAND_USAGE;
+  const int begun = program_begin(program);
+  if (begun != 0)
+    return begun;
   struct doctor self = {.program = program};
   bool has_control = false;
-  (void)argc;
-  (void)argv;
   if (doctor_check_connection(&self)) {
     doctor_check_redis(&self);
     const bool has_agent =

@@ -1,5 +1,4 @@
 /* read, write, edit, ls, grep, tree: run the file kinds and show their answers. */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/redis/json_field.h"
 #include "client/steps/transfer.h"
 #include "wire/json.h"
@@ -41,66 +41,67 @@ static int parse_lines(const char *text, unsigned *from, unsigned *count) {
   return 0;
 }
 
-/* Parses the number of an option. Returns 0, or -1. */
-static int parse_count(const char *text, unsigned *count) {
+/* Stores a number of lines of context. Returns false after wrong usage. */
+static bool set_context(struct program *program, struct arguments *self, int flag) {
   char *end;
-  const unsigned long long number = strtoull(text, &end, 10);
-  if (text[0] < '0' || text[0] > '9' || *end != '\0' || number > INT32_MAX)
-    return -1;
-  *count = (unsigned)number;
-  return 0;
+  const unsigned long long count = strtoull(optarg, &end, 10);
+  if (optarg[0] < '0' || optarg[0] > '9' || *end != '\0' || count > INT32_MAX)
+    return options_fail(program, "-%c: not a number of lines: '%.60s'", flag, optarg);
+  if (flag != 'B')
+    self->after = (unsigned)count;
+  if (flag != 'A')
+    self->before = (unsigned)count;
+  return true;
 }
 
-/* Stores an option. Returns 0, or -1 for a value that it does not take. */
-static int set_option(struct arguments *self, int flag) {
+/* Stores an option. Returns false after wrong usage. */
+static bool set_option(struct program *program, struct arguments *self, int flag) {
   switch (flag) {
-  case 'A':
-    return parse_count(optarg, &self->after);
-  case 'B':
-    return parse_count(optarg, &self->before);
-  case 'C':
-    return parse_count(optarg, &self->before) == 0 ? parse_count(optarg, &self->after) : -1;
   case 'a':
     self->all = true;
-    return 0;
+    return true;
   case 'c':
     self->output = "count";
-    return 0;
+    return true;
   case 'g':
     self->glob = optarg;
-    return 0;
-  case 'h':
+    return true;
+  case 'H':
     self->hidden = true;
-    return 0;
+    return true;
   case 'i':
     self->ignores_case = true;
-    return 0;
-  default: /* 'l', of read with a value */
+    return true;
+  case 'l': /* of read with a value */
     self->output = "filesWithMatches";
-    return optarg == NULL ? 0 : parse_lines(optarg, &self->first_line, &self->line_count);
+    return optarg == NULL || parse_lines(optarg, &self->first_line, &self->line_count) == 0 ||
+           options_fail(program, "-l: not FROM or FROM:COUNT, from 1: '%.60s'", optarg);
+  default:
+    return set_context(program, self, flag);
   }
 }
 
-/* Parses the words and options, with `letters` as for getopt(3) (a: --all, h: --hidden), and runs
-   the work. */
+/* Parses the words and options, with `letters` and `flags` as for options_next, and runs the work.
+   `flags` may be NULL. */
 static int run_file_command(struct program *program, int argc, char **argv, const char *letters,
-                            int min_words, int max_words,
+                            const struct option *flags, int min_words, const char *const *names,
                             int (*work)(struct file_steps *, const struct arguments *)) {
-  static const struct option flags[] = {
-      {"all", no_argument, NULL, 'a'}, {"hidden", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+  static const struct option none[] = {{NULL, 0, NULL, 0}};
   struct arguments arguments = {.words = {".", "."}};
   struct file_steps steps;
+  int flag, max_words = 0;
+  while (names[max_words] != NULL)
+    max_words++;
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, letters, flags, NULL)) != -1;) {
-    if (strchr(letters, flag) == NULL || set_option(&arguments, flag) != 0)
+  while ((flag = options_next(program, argc, argv, letters, flags != NULL ? flags : none)) >= 0)
+    if (!set_option(program, &arguments, flag))
       return COMMAND_USAGE;
-  }
-  const int words = argc - optind;
-  if (words < min_words || words > max_words || (min_words > 0 && argv[optind][0] == '\0'))
+  if (flag == OPTIONS_STOP || !options_words(program, argc, argv, min_words, max_words, names))
     return COMMAND_USAGE;
-  for (int i = 0; i < words; i++)
+  for (int i = 0; optind + i < argc; i++)
     arguments.words[i] = argv[optind + i];
-  int code = file_steps_begin(&steps, program);
+  int code = program_begin_job(program);
+  code = code == 0 ? file_steps_begin(&steps, program) : code;
   return code != 0 ? code : file_steps_end(&steps, work(&steps, &arguments));
 }
 
@@ -186,14 +187,13 @@ static bool begin_step(struct file_steps *steps, const char *kind, const char *p
 /* Prints the pieces of a file for --json; an empty file has one. */
 static int read_pieces(struct file_steps *steps, const char *path) {
   struct transfer_in in = {.steps = steps, .path = path};
-  struct program *program = steps->program;
   int code;
   do {
     code = transfer_next(&in);
     if (code == 0 && (in.bytes.length > 0 || in.offset == 0))
       code = print_json(steps, true);
-    if (code == 0 && terminal_flush(&program->terminal) != 0)
-      code = 128 + SIGPIPE;
+    if (code == 0)
+      code = exchange_flush(&steps->exchange);
   } while (code == 0 && in.bytes.length > 0);
   buffer_release(&in.bytes);
   return code;
@@ -216,7 +216,7 @@ static int read_file(struct file_steps *steps, const struct arguments *arguments
 }
 
 int read_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "l:", 1, 1, read_file);
+  return run_file_command(program, argc, argv, "l:", NULL, 1, WORDS("PATH"), read_file);
 }
 
 /* --- write ------------------------------------------------------------------------------------ */
@@ -269,12 +269,12 @@ static int write_file(struct file_steps *steps, const struct arguments *argument
   int code = file_steps_can(steps, "writeBytes") ? write_pieces(steps, arguments->words[0])
                                                  : write_text(steps, arguments->words[0]);
   if (code == 0 && steps->program->json)
-    (void)puts("null");
+    (void)terminal_put_json(&steps->program->terminal, "null", 4);
   return code;
 }
 
 int write_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "", 1, 1, write_file);
+  return run_file_command(program, argc, argv, "", NULL, 1, WORDS("PATH"), write_file);
 }
 
 /* --- edit ------------------------------------------------------------------------------------- */
@@ -297,7 +297,9 @@ static int edit_file(struct file_steps *steps, const struct arguments *arguments
 }
 
 int edit_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "a", 3, 3, edit_file);
+  static const struct option flags[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
+  return run_file_command(program, argc, argv, "a", flags, 3, WORDS("PATH", "OLD", "NEW"),
+                          edit_file);
 }
 
 /* --- ls, tree --------------------------------------------------------------------------------- */
@@ -333,7 +335,7 @@ static int list_directory(struct file_steps *steps, const struct arguments *argu
 }
 
 int ls_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "", 0, 1, list_directory);
+  return run_file_command(program, argc, argv, "", NULL, 0, WORDS("PATH"), list_directory);
 }
 
 static int draw_tree(struct file_steps *steps, const struct arguments *arguments) {
@@ -342,7 +344,7 @@ static int draw_tree(struct file_steps *steps, const struct arguments *arguments
 }
 
 int tree_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "", 0, 1, draw_tree);
+  return run_file_command(program, argc, argv, "", NULL, 0, WORDS("PATH"), draw_tree);
 }
 
 /* --- grep ------------------------------------------------------------------------------------- */
@@ -400,5 +402,7 @@ static int search(struct file_steps *steps, const struct arguments *arguments) {
 }
 
 int grep_command(struct program *program, int argc, char **argv) {
-  return run_file_command(program, argc, argv, "A:B:C:cg:hil", 1, 2, search);
+  static const struct option flags[] = {{"hidden", no_argument, NULL, 'H'}, {NULL, 0, NULL, 0}};
+  return run_file_command(program, argc, argv, "A:B:C:cg:il", flags, 1, WORDS("PATTERN", "PATH"),
+                          search);
 }

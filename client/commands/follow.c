@@ -1,11 +1,9 @@
 /* follow: shows the events of one step, or of all steps of a job, and changes nothing. history.h
    finds the event to begin with. The table `actions` says what follows in each state. */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,8 +11,10 @@
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 #include "client/screen/figure.h"
+#include "client/signals.h"
 #include "client/steps/history.h"
 #include "client/steps/outcome.h"
 #include "client/steps/recording.h"
@@ -287,17 +287,10 @@ static const struct step_watch_handler watch_handler = {
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-/* The shell's prompt must not follow the key. Async-signal-safe. */
-static void end_key_line(int signal) {
-  struct termios settings;
-  if ((signal == SIGINT || signal == SIGQUIT) && tcgetattr(STDERR_FILENO, &settings) == 0)
-    (void)!write(STDERR_FILENO, "\n", 1);
-}
-
 static int obey_signal(struct follow *self) {
   const int signal = step_watch_take_signal(&self->watch);
   terminal_status(&self->program->terminal, "");
-  end_key_line(signal);
+  signals_end_key_line(signal);
   return 128 + signal;
 }
 
@@ -370,7 +363,7 @@ static int wait_for_end(struct follow *self) {
 
 /* Nothing is left to do, so a signal ends the program also while a write to a full pipe blocks. */
 static void leave(int signal) {
-  end_key_line(signal);
+  signals_end_key_line(signal);
   _exit(128 + signal);
 }
 
@@ -384,10 +377,8 @@ static int begin_recording(struct follow *self, enum recording_format format, co
 }
 
 static int begin(struct follow *self, struct error *error) {
-  static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
   const bool has_id = self->query.id != NULL;
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-    (void)signal(signals[i], leave);
+  signals_handle(leave);
   if (history_find(self->program, &self->query, &self->history, error) != 0 ||
       begin_recording(self, RECORDING_PAGE, self->html, error) != 0 ||
       begin_recording(self, RECORDING_CAST, self->cast, error) != 0)
@@ -395,11 +386,8 @@ static int begin(struct follow *self, struct error *error) {
   step_watch_begin(&self->watch, self->program, &watch_handler, self);
   memcpy(self->watch.last, self->history.after, sizeof self->watch.last);
   self->watch.output = WATCH_OUTPUT_READ;
-  if (self->recording_count > 0) { /* an incomplete file is removed before the end */
+  if (self->recording_count > 0) /* an incomplete file is removed before the end */
     step_watch_catch_signals(&self->watch);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-      (void)signal(signals[i], SIG_IGN);
-  }
   step_watch_expect(&self->watch, has_id ? self->history.id : NULL);
   self->state = has_id ? FOLLOW_WAITS : FOLLOW_ALL;
   /* If no old events are shown, the newest one says which seq comes next. */
@@ -414,15 +402,17 @@ static int begin(struct follow *self, struct error *error) {
 static int follow_steps(struct follow *self) {
   struct error error;
   int code = EXIT_CLIENT;
-  if (begin(self, &error) == 0) {
+  const bool has_begun = begin(self, &error) == 0;
+  if (has_begun) {
     step_watch_read(&self->watch);
     code = wait_for_end(self);
-    step_watch_end(&self->watch);
   } else {
     (void)terminal_fail(&self->program->terminal, &error);
   }
   while (self->recording_count > 0)
     recording_release(&self->recordings[--self->recording_count]);
+  if (has_begun)
+    step_watch_end(&self->watch);
   return code;
 }
 
@@ -450,37 +440,45 @@ static bool parse_lines(const char *text, uint64_t *lines) {
 
 static bool set_option(struct follow *self, int flag) {
   struct history_query *query = &self->query;
-  if (flag == 'n')
-    return (query->has_lines = parse_lines(optarg, &query->lines));
-  if (flag == 'S')
-    return parse_since(optarg, &query->since_ms);
-  if (flag == 'A')
-    return self->all = true;
-  if (flag == 'T')
-    return self->timestamps = true;
-  if (flag == 'H')
-    return (self->html = optarg) != NULL;
-  return flag == 'C' && (self->cast = optarg) != NULL;
+  if (flag == 'n' && !(query->has_lines = parse_lines(optarg, &query->lines)))
+    return options_fail(self->program, "-n: not a number: '%.60s'", optarg);
+  if (flag == 'S' && !parse_since(optarg, &query->since_ms))
+    return options_fail(self->program, "--since: not an age such as 30s, 5m, 2h or 1d: '%.60s'",
+                        optarg);
+  self->all |= flag == 'A';
+  self->timestamps |= flag == 'T';
+  self->html = flag == 'H' ? optarg : self->html;
+  self->cast = flag == 'C' ? optarg : self->cast;
+  return true;
 }
 
-/* Returns false for wrong usage. */
+/* Returns false after wrong usage. */
 static bool read_options(struct follow *self, int argc, char **argv) {
   static const struct option flags[] = {
       {"since", required_argument, NULL, 'S'}, {"all", no_argument, NULL, 'A'},
       {"timestamps", no_argument, NULL, 'T'},  {"html", required_argument, NULL, 'H'},
       {"cast", required_argument, NULL, 'C'},  {NULL, 0, NULL, 0}};
+  static const char *const names[] = {"ID"};
+  int flag;
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, "n:", flags, NULL)) != -1;)
+  while ((flag = options_next(self->program, argc, argv, "n:", flags)) >= 0)
     if (!set_option(self, flag))
       return false;
-  const char *id = self->query.id = optind < argc ? argv[optind++] : NULL;
+  if (flag == OPTIONS_STOP || !options_words(self->program, argc, argv, 0, 1, names))
+    return false;
+  self->query.id = argv[optind];
   self->query.one_step = !self->all;
-  if (id == NULL)
-    return self->html == NULL && self->cast == NULL;
-  return optind == argc && id[0] != '\0' && !self->all;
+  if (self->query.id == NULL && (self->html != NULL || self->cast != NULL))
+    return options_fail(self->program, "%s needs the ID of a step",
+                        self->html != NULL ? "--html" : "--cast");
+  return self->query.id == NULL || !self->all ||
+         options_fail(self->program, "--all takes no ID: '%.60s'", self->query.id);
 }
 
 int follow_command(struct program *program, int argc, char **argv) {
   struct follow self = {.program = program};
-  return read_options(&self, argc, argv) ? follow_steps(&self) : COMMAND_USAGE;
+  if (!read_options(&self, argc, argv))
+    return COMMAND_USAGE;
+  const int code = program_begin_job(program);
+  return code == 0 ? follow_steps(&self) : code;
 }

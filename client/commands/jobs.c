@@ -1,5 +1,6 @@
 /* jobs: lists the jobs that have an agent. */
 #include "client/commands/command.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 #include "client/redis/json_field.h"
 #include "client/redis/redis_info.h"
@@ -79,10 +80,13 @@ static int list(struct program *program, const struct texts *ids, struct error *
 }
 
 int jobs_command(struct program *program, int argc, char **argv) {
+  if (!options_none(program, argc, argv))
+    return COMMAND_USAGE;
+  const int begun = program_begin(program);
+  if (begun != 0)
+    return begun;
   struct texts ids = {0};
   struct error error;
-  (void)argc;
-  (void)argv;
   int result = job_list(program, &ids, &error);
   if (result == 0)
     result = list(program, &ids, &error);

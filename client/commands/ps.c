@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/printable.h"
 #include "client/commands/command.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
@@ -106,10 +107,13 @@ static void print_steps(struct program *program, const struct view *self) {
 }
 
 int ps_command(struct program *program, int argc, char **argv) {
+  if (!options_none(program, argc, argv))
+    return COMMAND_USAGE;
+  const int begun = program_begin_job(program);
+  if (begun != 0)
+    return begun;
   struct view view;
   struct error error;
-  (void)argc;
-  (void)argv;
   int result = read_view(program, &view, &error);
   if (result == 0 && program->json)
     print_json(&program->terminal, &view);

@@ -1,13 +1,15 @@
 /* run: runs a command in the queue, shows its output, and exits with its code. */
-#include <getopt.h>
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
+#include "client/options.h"
 #include "client/steps/exchange.h"
 #include "client/steps/outcome.h"
 
@@ -15,11 +17,15 @@
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
 #define STEP_MAX ((size_t)64 * 1024 * 1024)
 
+/* The longest deadline: a year. */
+#define TIMEOUT_MAX 31536000
+
 struct run_step {
   struct program *program;
   char id[STEP_ID_SIZE];
   const char *directory;
-  struct buffer variables; /* "NAME":"value","NAME":"value" */
+  const char **variables; /* NAME=value, or NAME */
+  size_t variable_count;
   unsigned long long timeout;
   bool input, detach;
   const char *script[4]; /* "sh", "-c", and the script of -c, or NULL */
@@ -64,7 +70,7 @@ static void print_result(struct terminal *terminal, const char *result) {
   buffer_release(&json);
 }
 
-static int finish(const struct run_step *self, const struct exchange *exchange) {
+static int finish(const struct run_step *self, struct exchange *exchange) {
   struct program *program = self->program;
   const struct outcome outcome = exchange->outcome;
   if (program->json)
@@ -72,8 +78,11 @@ static int finish(const struct run_step *self, const struct exchange *exchange) 
   else if (outcome.has_result && (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
                                   outcome.code == EXIT_NOT_EXECUTABLE))
     terminal_error(&program->terminal, "%s", outcome.text);
+  const int flushed = exchange_flush(exchange);
   outcome_say(program, job_shorten(self->id).text, &outcome);
-  return exchange->watch.output != WATCH_OUTPUT_LOST ? outcome.code : 128 + SIGPIPE;
+  if (flushed == 0 && exchange->watch.output != WATCH_OUTPUT_LOST)
+    return outcome.code;
+  return 128 + (exchange->first_signal != 0 ? exchange->first_signal : SIGPIPE);
 }
 
 /* --- the step --------------------------------------------------------------------------------- */
@@ -89,6 +98,38 @@ static int read_input(struct exchange *exchange, struct buffer *input, struct er
   return 0;
 }
 
+/* Returns the value of NAME=value, or of NAME in the environment; NULL: there is none. */
+static const char *value_of(const char *variable) {
+  const char *equals = strchr(variable, '=');
+  return equals != NULL ? equals + 1 : getenv(variable);
+}
+
+/* Of several variables with the same name, the last one counts. */
+static bool is_overridden(const struct run_step *self, size_t at) {
+  const size_t length = strcspn(self->variables[at], "=");
+  for (size_t i = at + 1; i < self->variable_count; i++)
+    if (strcspn(self->variables[i], "=") == length &&
+        strncmp(self->variables[i], self->variables[at], length) == 0)
+      return true;
+  return false;
+}
+
+static void add_variables(const struct run_step *self, struct buffer *json) {
+  bool is_first = true;
+  buffer_add_string(json, ",\"env\":{");
+  for (size_t i = 0; i < self->variable_count; i++) {
+    const char *text = self->variables[i], *value = value_of(text);
+    if (value == NULL || is_overridden(self, i))
+      continue;
+    buffer_add_string(json, is_first ? "" : ",");
+    buffer_add_json(json, text, strcspn(text, "="));
+    buffer_add_string(json, ":");
+    buffer_add_json(json, value, strlen(value));
+    is_first = false;
+  }
+  buffer_add_string(json, "}");
+}
+
 static int make_step(const struct run_step *self, struct exchange *exchange, struct buffer *json,
                      struct error *error) {
   struct buffer input = {0};
@@ -100,11 +141,8 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
     step_text_string(json, "workingDirectory", self->directory);
   if (self->timeout > 0)
     step_text_number(json, "timeoutSeconds", self->timeout);
-  if (self->variables.length > 0) {
-    buffer_add_string(json, ",\"env\":{");
-    buffer_add(json, self->variables.bytes, self->variables.length);
-    buffer_add_string(json, "}");
-  }
+  if (self->variable_count > 0)
+    add_variables(self, json);
   if (self->input)
     step_text_bytes(json, "stdin", input.length > 0 ? input.bytes : "", input.length);
   step_text_end(json);
@@ -142,7 +180,8 @@ static int push_and_wait(struct run_step *self, struct exchange *exchange, const
   if (self->detach) {
     if (job_push(self->program, self->id, json, error) != 0)
       return -1;
-    (void)printf("%s\n", self->id);
+    (void)terminal_put(&self->program->terminal, false, self->id, strlen(self->id));
+    (void)terminal_put(&self->program->terminal, false, "\n", 1);
     return 0;
   }
   int code = exchange_step(exchange, self->id, json);
@@ -169,57 +208,116 @@ static int run_in_queue(struct run_step *self) {
   return code;
 }
 
+/* --- texts ------------------------------------------------------------------------------------ */
+
+/* JSON would change other bytes. */
+static bool is_text(const char *text) {
+  return utf8_valid_prefix(text, strlen(text)) == strlen(text);
+}
+
+/* Values of variables may be secret. */
+static int check_variables(const struct run_step *self, struct error *error) {
+  for (size_t i = 0; i < self->variable_count; i++) {
+    const char *text = self->variables[i], *value = value_of(text);
+    if (!is_text(text) || (value != NULL && !is_text(value)))
+      return error_set(error, "-e %.*s is not UTF-8", (int)strcspn(text, "="), text);
+  }
+  return 0;
+}
+
+static int check_texts(const struct run_step *self, struct error *error) {
+  const bool is_script = self->command == self->script;
+  if (self->directory != NULL && !is_text(self->directory))
+    return error_set(error, "-w is not UTF-8: %s", self->directory);
+  if (!is_script && !is_text(self->command[0]))
+    return error_set(error, "the command is not UTF-8: %s", self->command[0]);
+  for (size_t i = 1; self->command[i] != NULL; i++)
+    if (!is_text(self->command[i]))
+      return is_script ? error_set(error, "-c is not UTF-8: %s", self->command[i])
+                       : error_set(error, "argument %zu is not UTF-8: %s", i, self->command[i]);
+  return check_variables(self, error);
+}
+
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* NAME takes its value from the environment. Returns false if it has none. */
+/* 90, 90s, 5m or 2h. Returns 0 for another text. */
+static unsigned long long parse_seconds(const char *text) {
+  char *end;
+  const unsigned long long number = strtoull(text, &end, 10);
+  const unsigned factor = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+  const bool has_unit = *end == 's' || *end == 'm' || *end == 'h';
+  const bool is_valid = text[0] >= '0' && text[0] <= '9' && end[has_unit] == '\0';
+  return is_valid && number <= TIMEOUT_MAX / factor ? number * factor : 0;
+}
+
+static bool set_id(struct run_step *self, const char *value) {
+  static const char form[] = "00000000-0000-0000-0000-000000000000";
+  bool is_guid = strlen(value) == STEP_ID_SIZE - 1;
+  for (size_t i = 0; is_guid && form[i] != '\0'; i++)
+    is_guid = form[i] == '-' ? value[i] == '-' : isxdigit((unsigned char)value[i]) != 0;
+  if (!is_guid)
+    return options_fail(self->program, "--id: not a GUID: '%.60s'", value);
+  memcpy(self->id, value, STEP_ID_SIZE);
+  return true;
+}
+
 static bool add_variable(struct run_step *self, const char *text) {
-  const size_t length = strcspn(text, "=");
-  const char *value = text[length] == '=' ? text + length + 1 : getenv(text);
-  if (value == NULL || length == 0)
-    return false;
-  buffer_add_string(&self->variables, self->variables.length > 0 ? "," : "");
-  buffer_add_json(&self->variables, text, length);
-  buffer_add_string(&self->variables, ":");
-  buffer_add_json(&self->variables, value, strlen(value));
+  if (text[0] == '\0' || text[0] == '=')
+    return options_fail(self->program, "-e: no name before the '=': '%.60s'", text);
+  self->variables[self->variable_count++] = text;
   return true;
 }
 
 static bool set_option(struct run_step *self, int flag, const char *value) {
-  char *end;
   if (flag == 'e')
     return add_variable(self, value);
   if (flag == 'I')
-    return snprintf(self->id, sizeof self->id, "%s", value) == STEP_ID_SIZE - 1;
-  if (flag == 't') {
-    self->timeout = strtoull(value, &end, 10);
-    return self->timeout > 0 && *end == '\0';
-  }
+    return set_id(self, value);
+  if (flag == 't' && (self->timeout = parse_seconds(value)) == 0)
+    return options_fail(self->program, "-t: not a time such as 30, 30s, 5m or 2h: '%.60s'", value);
   if (flag == 'w')
-    return (self->directory = value) != NULL;
+    self->directory = value;
   if (flag == 'c')
-    return (self->script[2] = value) != NULL;
-  if (flag == 'i')
-    return self->input = true;
-  return flag == 'D' && (self->detach = true);
+    self->script[2] = value;
+  self->input |= flag == 'i';
+  self->detach |= flag == 'D';
+  return true;
 }
 
-/* Returns false for wrong usage. */
+/* Returns false after wrong usage. */
 static bool read_options(struct run_step *self, int argc, char **argv) {
   static const struct option flags[] = {
-      {"detach", no_argument, NULL, 'D'}, {"id", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
+      {"detach", no_argument, NULL, 'D'},        {"id", required_argument, NULL, 'I'},
+      {"timeout", required_argument, NULL, 't'}, {"env", required_argument, NULL, 'e'},
+      {"workdir", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
+  int flag;
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, "+w:e:t:ic:", flags, NULL)) != -1;)
+  while ((flag = options_next(self->program, argc, argv, "+w:e:t:ic:", flags)) >= 0)
     if (!set_option(self, flag, optarg))
       return false;
+  if (flag == OPTIONS_STOP)
+    return false;
   const bool is_script = self->script[2] != NULL;
   self->command = is_script ? self->script : (const char *const *)argv + optind;
-  return is_script == (optind == argc);
+  if (!is_script && optind == argc)
+    return options_fail(self->program, "a command or -c SCRIPT is missing");
+  return !is_script || optind == argc ||
+         options_fail(self->program, "-c takes no command: '%.60s'", argv[optind]);
+}
+
+static int begin_and_run(struct run_step *self) {
+  struct error error;
+  if (check_texts(self, &error) != 0)
+    return terminal_fail(&self->program->terminal, &error);
+  const int code = program_begin_job(self->program);
+  return code == 0 ? run_in_queue(self) : code;
 }
 
 int run_command(struct program *program, int argc, char **argv) {
   struct run_step self = {.program = program, .script = {"sh", "-c"}};
+  self.variables = memory_allocate((size_t)argc * sizeof *self.variables);
   step_id_make(self.id);
-  int code = read_options(&self, argc, argv) ? run_in_queue(&self) : COMMAND_USAGE;
-  buffer_release(&self.variables);
+  const int code = read_options(&self, argc, argv) ? begin_and_run(&self) : COMMAND_USAGE;
+  free(self.variables);
   return code;
 }

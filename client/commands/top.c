@@ -10,10 +10,12 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "client/commands/command.h"
+#include "client/options.h"
 #include "client/redis/job.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
+#include "client/signals.h"
 #include "client/steps/history.h"
 
 #define ROUND_MS 2000
@@ -275,11 +277,10 @@ static void print_table(const struct top *self) {
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-/* There is nothing to undo, so an interrupt may end a call to Redis. */
+/* There is nothing to undo, so a signal may end a call to Redis. */
 static void leave(int signal) {
-  (void)signal;
-  (void)!write(STDOUT_FILENO, "\n", 1);
-  _exit(0);
+  signals_end_key_line(signal);
+  _exit(signal == SIGINT ? 0 : 128 + signal);
 }
 
 static void wait_for_round(struct program *program) {
@@ -292,12 +293,12 @@ static void wait_for_round(struct program *program) {
 static int repeat(struct top *self) {
   struct program *program = self->program;
   struct error error;
-  (void)signal(SIGINT, leave);
+  signals_handle(leave);
   int result = read_round(self, &error);
   while (result == 0) {
-    (void)fputs("\x1b[H\x1b[J", stdout);
+    terminal_put_raw(&program->terminal, false, "\x1b[H\x1b[J");
     print_table(self);
-    if (terminal_flush(&program->terminal) != 0)
+    if (terminal_drain(&program->terminal) != 0)
       break;
     wait_for_round(program);
     result = read_round(self, &error);
@@ -319,10 +320,13 @@ static int show_once(struct top *self) {
 }
 
 int top_command(struct program *program, int argc, char **argv) {
+  if (!options_none(program, argc, argv))
+    return COMMAND_USAGE;
+  int code = program_begin(program);
+  if (code != 0)
+    return code;
   struct top self = {.program = program};
-  (void)argc;
-  (void)argv;
-  const int code = program->terminal.is_tty[0] && !program->json ? repeat(&self) : show_once(&self);
+  code = program->terminal.is_tty[0] && !program->json ? repeat(&self) : show_once(&self);
   for (size_t i = 0; i < self.count; i++)
     release_watched(&self.list[i]);
   free(self.list);

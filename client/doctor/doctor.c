@@ -37,7 +37,7 @@ static void print_text(struct terminal *terminal, enum finding finding, const ch
     printable_add(&line, fix, strlen(fix));
   }
   buffer_add_string(&line, "\n");
-  (void)fwrite(line.bytes, 1, line.length, stdout);
+  (void)terminal_put(terminal, false, line.bytes, line.length);
   buffer_release(&line);
 }
 

@@ -25,10 +25,10 @@ static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 /* An agent that was just started has a heartbeat after this time. */
 #define START_MS 2000
 
-/* Returns false when the time is over. */
+/* Returns false when the time is over, and after a signal. */
 static bool wait_for_start(struct program *program, int64_t end_ms) {
   pipeline_turn(program->redis);
-  return clock_monotonic_ms() < end_ms;
+  return clock_monotonic_ms() < end_ms && !pipeline_is_stopped(program->redis);
 }
 
 /* --- which job -------------------------------------------------------------------------------- */
@@ -469,7 +469,8 @@ int job_push(struct program *program, const char *id, const char *json, struct e
     if (found)
       return 0;
     lost_ms = lost_ms != 0 ? lost_ms : clock_monotonic_ms();
-    if (clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS) {
+    if (clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS ||
+        pipeline_is_stopped(program->redis)) {
       pipeline_connection_error(program->redis, error);
       return -1;
     }

@@ -229,13 +229,17 @@ void pipeline_stop_on(struct pipeline *self, const int *signal) {
   self->signal = signal;
 }
 
+bool pipeline_is_stopped(const struct pipeline *self) {
+  return self->signal != NULL && *self->signal != 0;
+}
+
 void pipeline_fail_fast(struct pipeline *self, bool fails_fast) {
   self->fails_fast = fails_fast;
 }
 
 /* Whether a signal stops a command that was sent at this time. */
-static bool is_stopped(const struct pipeline *self, int64_t begin_ms) {
-  return self->signal != NULL && *self->signal != 0 && clock_monotonic_ms() - begin_ms > STOP_MS;
+static bool is_abandoned(const struct pipeline *self, int64_t begin_ms) {
+  return pipeline_is_stopped(self) && clock_monotonic_ms() - begin_ms > STOP_MS;
 }
 
 struct pending_call {
@@ -266,7 +270,7 @@ enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *word
   const int64_t begin_ms = clock_monotonic_ms();
   if (!self->has_failed)
     pipeline_send(self, words, on_call_reply, &call);
-  while (call.answer == PIPELINE_NO_ANSWER && !self->has_failed && !is_stopped(self, begin_ms) &&
+  while (call.answer == PIPELINE_NO_ANSWER && !self->has_failed && !is_abandoned(self, begin_ms) &&
          !(self->fails_fast && redis_connection_is_unreachable(self->connection)) &&
          pipeline_away_ms(self) <= PIPELINE_TIMEOUT_MS &&
          clock_monotonic_ms() - begin_ms <= timeout_ms)
@@ -292,7 +296,7 @@ int pipeline_call(struct pipeline *self, const char *const *words, reply_handler
       return error_set(error, "%s", redis_connection_explain(self->connection, reply.text).text);
     }
     if (answer == PIPELINE_NO_ANSWER || now_ms - lost_ms > PIPELINE_TIMEOUT_MS ||
-        is_stopped(self, lost_ms))
+        is_abandoned(self, lost_ms))
       return -1;
   }
 }
@@ -308,8 +312,7 @@ int pipeline_length(struct pipeline *self, const char *key, int64_t *length, str
 
 int pipeline_next_page(struct pipeline_pages *self, const char *const *words,
                        reply_handler *handler, void *owner, struct error *error) {
-  const int *signal = self->redis->signal;
-  if (self->count > 0 && signal != NULL && *signal != 0)
+  if (self->count > 0 && pipeline_is_stopped(self->redis))
     return error_set(error, "interrupted");
   if (self->count == self->max)
     return error_set(error, "redis does not come to the end of %s: gave up after %zu replies",

@@ -74,6 +74,7 @@ int pipeline_length(struct pipeline *self, const char *key, int64_t *length, str
 
 /* From now on calls fail soon after `*signal` becomes nonzero. NULL ends that. */
 void pipeline_stop_on(struct pipeline *self, const int *signal);
+bool pipeline_is_stopped(const struct pipeline *self);
 
 /* pipeline_call for one page of a long answer. It also fails if a signal has arrived since the
    previous page, and after `max` pages, as an untrusted Redis may send pages without end. */

@@ -1,38 +1,56 @@
 #include "client/screen/terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
+#include "base/clock.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
 
-#define BUFFER_SIZE ((size_t)64 * 1024)
+/* After a signal, a reader that has read nothing for this time is not waited for. */
+#define HURRY_MS 1000
 
-void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet) {
+/* A pipe or a socket that is writable takes this number of bytes without blocking. A terminal may
+   not, so it is opened again for writes that do not block: that flag of the descriptor which this
+   program got would also concern the other programs that have it. */
+static void open_stream(struct terminal_stream *self, int fd, bool is_tty) {
+  char path[32];
+  struct stat status;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  const int opened = is_tty ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+  const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  *self = (struct terminal_stream){.fd = opened >= 0 ? opened : fd,
+                                   .stuck_ms = INT64_MAX,
+                                   .piece_max = opened >= 0 || is_file ? SIZE_MAX : PIPE_BUF};
+}
+
+void terminal_init(struct terminal *self) {
+  *self = (struct terminal){0};
+  for (int i = 0; i < 2; i++) {
+    const int fd = i == 0 ? STDOUT_FILENO : STDERR_FILENO;
+    self->is_tty[i] = isatty(fd);
+    open_stream(&self->streams[i], fd, self->is_tty[i]);
+  }
+  terminal_set_colors(self, TERMINAL_AUTO);
+}
+
+void terminal_set_colors(struct terminal *self, enum terminal_colors colors) {
   const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
   const bool is_wanted =
       (no_color == NULL || no_color[0] == '\0') && (term == NULL || strcmp(term, "dumb") != 0);
-  *self = (struct terminal){.quiet = quiet};
-  for (int i = 0; i < 2; i++) {
-    self->is_tty[i] = isatty(i == 0 ? STDOUT_FILENO : STDERR_FILENO);
+  for (int i = 0; i < 2; i++)
     self->has_colors[i] =
         colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && is_wanted && self->is_tty[i]);
-  }
-}
-
-/* musl buffers 1 KiB of stdout and nothing of stderr. */
-void terminal_buffer(void) {
-  static char out[BUFFER_SIZE], err[BUFFER_SIZE];
-  (void)setvbuf(stdout, out, _IOFBF, sizeof out);
-  (void)setvbuf(stderr, err, _IOFBF, sizeof err);
 }
 
 int terminal_width(const struct terminal *self) {
@@ -76,27 +94,27 @@ enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece
   return is_control(text, sequence) ? PIECE_CONTROL : PIECE_TEXT;
 }
 
-static void put_visible(FILE *out, const char *text, size_t length) {
+static void put_visible(struct buffer *out, const char *text, size_t length) {
   for (size_t at = 0, piece; at < length; at += piece) {
     if (terminal_next(text + at, length - at, &piece) == PIECE_CONTROL)
-      (void)fputs(UTF8_REPLACEMENT, out);
+      buffer_add_string(out, UTF8_REPLACEMENT);
     else
-      (void)fwrite(text + at, 1, piece, out);
+      buffer_add(out, text + at, piece);
   }
 }
 
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length) {
-  FILE *out = to_stderr ? stderr : stdout;
+  struct terminal_stream *stream = &self->streams[to_stderr];
   terminal_status(self, "");
   if (self->is_tty[to_stderr])
-    put_visible(out, bytes, length);
-  else if (length == 1)
-    (void)putc(*bytes, out);
+    put_visible(&stream->bytes, bytes, length);
   else
-    (void)fwrite(bytes, 1, length, out);
-  if (ferror(out) && !to_stderr && self->failure == 0)
-    self->failure = errno;
-  return ferror(out) ? -1 : 0;
+    buffer_add(&stream->bytes, bytes, length);
+  return stream->failure != 0 ? -1 : 0;
+}
+
+void terminal_put_raw(struct terminal *self, bool to_stderr, const char *text) {
+  buffer_add_string(&self->streams[to_stderr].bytes, text);
 }
 
 int terminal_put_json(struct terminal *self, const char *json, size_t length) {
@@ -111,10 +129,66 @@ int terminal_put_json(struct terminal *self, const char *json, size_t length) {
   return terminal_put(self, false, "\n", 1);
 }
 
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static bool is_behind(const struct terminal_stream *self) {
+  return self->written < self->bytes.length;
+}
+
+/* Returns the number of bytes that were written; 0: it would block; -1: an error. */
+static ssize_t write_piece(struct terminal_stream *self) {
+  struct pollfd out = {.fd = self->fd, .events = POLLOUT};
+  const size_t left = self->bytes.length - self->written;
+  if (poll(&out, 1, 0) <= 0)
+    return 0;
+  const ssize_t count = write(self->fd, self->bytes.bytes + self->written,
+                              left < self->piece_max ? left : self->piece_max);
+  return count < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : count;
+}
+
+/* Discards the bytes if they cannot be written. */
+static int flush_stream(struct terminal *self, struct terminal_stream *stream) {
+  const int64_t now_ms = clock_monotonic_ms();
+  ssize_t count = 1;
+  while (is_behind(stream) && (count = write_piece(stream)) > 0) {
+    stream->written += (size_t)count;
+    stream->stuck_ms = now_ms;
+  }
+  if (count > 0)
+    stream->stuck_ms = INT64_MAX;
+  else if (stream->stuck_ms > now_ms)
+    stream->stuck_ms = now_ms;
+  const bool is_gone = self->hurries && now_ms - stream->stuck_ms > HURRY_MS;
+  const int failure = count < 0 ? errno : is_gone ? EPIPE : 0;
+  stream->failure = stream->failure == 0 ? failure : stream->failure;
+  if (failure != 0 || !is_behind(stream))
+    stream->bytes.length = stream->written = 0;
+  return failure != 0 ? -1 : 0;
+}
+
 int terminal_flush(struct terminal *self) {
-  if ((fflush(stdout) != 0 || ferror(stdout)) && self->failure == 0)
-    self->failure = errno != 0 ? errno : EIO;
-  return fflush(stderr) != 0 || self->failure != 0 ? -1 : 0;
+  const int out = flush_stream(self, &self->streams[0]);
+  const int err = flush_stream(self, &self->streams[1]);
+  return out != 0 || err != 0 || self->streams[0].failure != 0 ? -1 : 0;
+}
+
+int terminal_behind(const struct terminal *self) {
+  for (int i = 0; i < 2; i++)
+    if (is_behind(&self->streams[i]))
+      return self->streams[i].fd;
+  return -1;
+}
+
+int terminal_drain(struct terminal *self) {
+  int result = 0;
+  do {
+    struct pollfd out = {.fd = terminal_behind(self), .events = POLLOUT};
+    (void)poll(&out, 1, out.fd < 0 ? 0 : self->hurries ? HURRY_MS + 1 : -1);
+    result |= terminal_flush(self);
+  } while (terminal_behind(self) >= 0);
+  for (int i = 0; i < 2; i++)
+    buffer_release(&self->streams[i].bytes);
+  return result;
 }
 
 bool terminal_reader_is_gone(void) {
@@ -129,21 +203,18 @@ __attribute__((format(printf, 4, 0))) static void put_message(struct terminal *s
                                                               const char *head, const char *format,
                                                               va_list arguments) {
   char text[2048];
-  struct buffer line = {0};
+  struct buffer *out = &self->streams[1].bytes;
   terminal_status(self, "");
-  (void)fflush(stdout);
   (void)vsnprintf(text, sizeof text, format, arguments);
-  buffer_add_string(&line, color != COLOR_NONE ? terminal_color(self, true, color) : "");
-  buffer_add_string(&line, head);
+  buffer_add_string(out, color != COLOR_NONE ? terminal_color(self, true, color) : "");
+  buffer_add_string(out, head);
   if (self->is_tty[1])
-    printable_add(&line, text, strlen(text));
+    printable_add(out, text, strlen(text));
   else
-    buffer_add_string(&line, text);
-  buffer_add_string(&line, color != COLOR_NONE ? terminal_color(self, true, COLOR_NONE) : "");
-  buffer_add_string(&line, "\n");
-  (void)fwrite(line.bytes, 1, line.length, stderr);
-  (void)fflush(stderr);
-  buffer_release(&line);
+    buffer_add_string(out, text);
+  buffer_add_string(out, color != COLOR_NONE ? terminal_color(self, true, COLOR_NONE) : "");
+  buffer_add_string(out, "\n");
+  (void)terminal_flush(self);
 }
 
 void terminal_error(struct terminal *self, const char *format, ...) {
@@ -168,19 +239,16 @@ void terminal_say(struct terminal *self, enum terminal_color color, const char *
 
 void terminal_skip_key(struct terminal *self) {
   if (self->is_tty[1] && !self->quiet && !self->has_status)
-    (void)fputs(" ", stderr);
+    terminal_put_raw(self, true, " ");
 }
 
 void terminal_status(struct terminal *self, const char *text) {
   bool shows = text[0] != '\0';
-  if (!self->is_tty[1] || self->quiet || (!shows && !self->has_status))
+  if (!self->is_tty[1] || self->quiet || (shows ? is_behind(&self->streams[1]) : !self->has_status))
     return;
   const size_t length = strlen(text), columns = (size_t)terminal_width(self) - 1;
-  struct buffer line = {0};
-  printable_add(&line, text, length > columns ? utf8_cut(text, columns) : length);
-  (void)fflush(stdout);
-  (void)fprintf(stderr, "\r\x1b[K%.*s", (int)line.length, line.length > 0 ? line.bytes : "");
-  (void)fflush(stderr);
-  buffer_release(&line);
+  terminal_put_raw(self, true, "\r\x1b[K");
+  printable_add(&self->streams[1].bytes, text, length > columns ? utf8_cut(text, columns) : length);
+  (void)terminal_flush(self);
   self->has_status = shows;
 }

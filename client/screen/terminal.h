@@ -2,28 +2,42 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 /* Writes to standard output and standard error. The output of steps goes to either; messages of the
    client go to standard error. Nobody trusts what steps print and what Redis holds, so no control
-   character of theirs reaches a terminal. */
+   character of theirs reaches a terminal.
+
+   Nothing here waits for a reader, except terminal_drain: bytes stay in memory until they can be
+   written, so that signals, and the connections to Redis, are served meanwhile. */
 enum terminal_colors { TERMINAL_AUTO, TERMINAL_ALWAYS, TERMINAL_NEVER };
 
 enum terminal_color { COLOR_NONE, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
+
+struct terminal_stream {
+  int fd;
+  size_t piece_max;    /* a write of more bytes may block */
+  struct buffer bytes; /* of these, `written` were written */
+  size_t written;
+  int64_t stuck_ms; /* monotonic: since when no byte can be written; INT64_MAX: not stuck */
+  int failure;      /* errno of the first failed write; 0: none; EPIPE: nobody reads it */
+};
 
 struct terminal {
   bool is_tty[2], has_colors[2]; /* of standard output and standard error */
   bool quiet;                    /* only errors are shown */
   bool has_status;               /* a status line is shown */
-  int failure;                   /* errno of the first failed write to standard output; 0: none */
+  struct terminal_stream streams[2];
+  bool hurries; /* after a signal: a reader that reads nothing for a second counts as gone */
 };
 
-/* Call it before anything is written. */
-void terminal_buffer(void);
+void terminal_init(struct terminal *self);
 
-/* TERMINAL_AUTO: a terminal has colors, unless NO_COLOR is set or TERM is "dumb". */
-void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet);
+/* TERMINAL_AUTO, the default: a terminal has colors, unless NO_COLOR is set or TERM is "dumb". */
+void terminal_set_colors(struct terminal *self, enum terminal_colors colors);
 
 /* Returns the number of columns: COLUMNS, the terminal's width, or 80. */
 int terminal_width(const struct terminal *self);
@@ -44,8 +58,18 @@ enum terminal_piece {
 };
 enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece);
 
-/* Writes the buffered output. Returns 0, or -1 if it cannot be written. */
+/* Writes an escape sequence of the client, or another text that is trusted. */
+void terminal_put_raw(struct terminal *self, bool to_stderr, const char *text);
+
+/* Writes as much of the output as is possible without waiting. Returns 0, or -1 if it cannot be
+   written. */
 int terminal_flush(struct terminal *self);
+
+/* Returns the descriptor that must become writable before the rest can be written, or -1. */
+int terminal_behind(const struct terminal *self);
+
+/* Waits until everything is written. Returns 0, or -1 if it cannot be written. */
+int terminal_drain(struct terminal *self);
 
 /* Whether the reader of standard output is gone, and not, for example, its disk full. */
 bool terminal_reader_is_gone(void);

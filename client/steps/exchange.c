@@ -118,13 +118,10 @@ static int obey_signal(struct exchange *self) {
     self->first_signal = signal;
   if (signal == SIGINT || signal == SIGQUIT)
     terminal_skip_key(&self->program->terminal);
-  if (signal == SIGINT || self->policy != EXCHANGE_LEAVES)
+  if (signal != SIGQUIT || self->policy != EXCHANGE_LEAVES)
     return obey_interrupt(self);
-  if (signal == SIGQUIT)
-    terminal_say(&self->program->terminal, COLOR_NONE, "%s keeps running: sandbox follow %s",
-                 self->name.text, self->name.text);
-  else if (self->cancel != CANCEL_SENT && cancel(self) == GO_ON && self->cancel != CANCEL_SENT)
-    say_unsent(self);
+  terminal_say(&self->program->terminal, COLOR_NONE, "%s keeps running: sandbox follow %s",
+               self->name.text, self->name.text);
   return 128 + signal;
 }
 
@@ -132,12 +129,15 @@ static int obey_signal(struct exchange *self) {
 static int discard_output(struct exchange *self) {
   self->state = EXCHANGE_DISCARDS;
   self->discarded_ms = clock_monotonic_ms();
-  (void)cancel(self);
+  if (self->cancel != CANCEL_SENT)
+    (void)cancel(self);
+  step_watch_read(&self->watch);
   return GO_ON;
 }
 
 static int limit_discard(struct exchange *self) {
-  return clock_monotonic_ms() > self->discarded_ms + CANCEL_MS ? 128 + SIGPIPE : GO_ON;
+  const int signal = self->first_signal != 0 ? self->first_signal : SIGPIPE;
+  return clock_monotonic_ms() > self->discarded_ms + CANCEL_MS ? 128 + signal : GO_ON;
 }
 
 /* A step that was rejected, or cancelled before it ran, has a result but no events. */
@@ -289,6 +289,8 @@ int exchange_step(struct exchange *self, const char *id, const char *json) {
   if (code == GO_ON) {
     take_result(self);
     self->outcome = outcome_make(self->result, self->completion, self->cancel != CANCEL_NONE);
+    if (self->outcome.code == EXIT_CANCELLED && self->first_signal != 0)
+      self->outcome.code = 128 + self->first_signal;
   }
   self->state = EXCHANGE_IDLE;
   step_watch_expect(&self->watch, NULL);
@@ -312,6 +314,14 @@ int exchange_wait_for(struct exchange *self, int fd, short events) {
     if (poll(fds, 2, -1) > 0 && fds[0].revents != 0)
       return 0;
   return code;
+}
+
+int exchange_flush(struct exchange *self) {
+  struct terminal *terminal = &self->program->terminal;
+  int code = 0, result;
+  while ((result = terminal_flush(terminal)) == 0 && terminal_behind(terminal) >= 0 && code == 0)
+    code = exchange_wait_for(self, terminal_behind(terminal), POLLOUT);
+  return result == 0 ? code : 128 + SIGPIPE;
 }
 
 int exchange_read_input(struct exchange *self, struct buffer *input, size_t size,

@@ -36,7 +36,7 @@ enum exchange_state {
 
 /* What a signal does. The owner sets it. */
 enum exchange_policy {
-  EXCHANGE_LEAVES,     /* SIGINT cancels the step; other signals leave at once */
+  EXCHANGE_LEAVES,     /* SIGQUIT leaves at once; other signals cancel the step */
   EXCHANGE_CLEANS_UP,  /* each signal cancels the step, and steps that clean up follow */
   EXCHANGE_IS_CLEANING /* these steps: the first two signals are ignored */
 };
@@ -75,6 +75,10 @@ int exchange_check_signals(struct exchange *self);
 
 /* Waits for these events of poll(2). Returns 0, or the exit code if a signal has arrived. */
 int exchange_wait_for(struct exchange *self, int fd, short events);
+
+/* Writes all output. Returns 0, the exit code if a signal has arrived, or 128 + SIGPIPE if the
+   output cannot be written. */
+int exchange_flush(struct exchange *self);
 
 /* Reads `size` bytes of standard input, or fewer at its end. Returns 0, -1 with the error, or the
    exit code if a signal has arrived. */

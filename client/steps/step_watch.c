@@ -1,6 +1,5 @@
 #include "client/steps/step_watch.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "client/exit_code.h"
+#include "client/signals.h"
 
 /* How often the step and the agent are looked for, and how often a turn ends without an event. */
 #define CHECK_MS 2000
@@ -87,9 +87,28 @@ static void on_reply(void *owner, const struct reply *reply) {
     step_watch_read(self);
 }
 
+/* Returns the descriptor for which the output of events waits, or -1. */
+static int behind(const struct step_watch *self) {
+  return self->output == WATCH_OUTPUT_READ ? terminal_behind(&self->program->terminal) : -1;
+}
+
 void step_watch_read(struct step_watch *self) {
-  if (!self->is_reading)
+  if (!self->is_reading && behind(self) < 0)
     start_read(self);
+}
+
+LOOP_CALLBACK(on_writable, struct step_watch *self) {
+  event_free(self->writable);
+  self->writable = NULL;
+}
+
+/* Meanwhile the step may end, and its last events stay unread. */
+static void write_rest(struct step_watch *self) {
+  self->handler->turn(self->owner);
+  self->checked_ms = self->present_ms = clock_monotonic_ms();
+  step_watch_read(self);
+  if (behind(self) >= 0 && self->writable == NULL)
+    self->writable = loop_event_new(self->program->base, behind(self), EV_WRITE, on_writable, self);
 }
 
 /* --- begin and end ---------------------------------------------------------------------------- */
@@ -112,18 +131,14 @@ void step_watch_begin(struct step_watch *self, struct program *program,
 
 LOOP_CALLBACK(on_signals, struct step_watch *self) {
   struct signalfd_siginfo info;
-  if (read(self->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-    self->signal = (int)info.ssi_signo;
+  if (read(self->signal_fd, &info, sizeof info) != (ssize_t)sizeof info)
+    return;
+  self->signal = (int)info.ssi_signo;
+  self->program->terminal.hurries = true;
 }
 
 void step_watch_catch_signals(struct step_watch *self) {
-  static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-  sigset_t set;
-  (void)sigemptyset(&set);
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    (void)sigaddset(&set, numbers[i]);
-  (void)sigprocmask(SIG_BLOCK, &set, NULL);
-  self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  self->signal_fd = signals_catch(&self->mask);
   self->signals =
       loop_event_new(self->program->base, self->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
   pipeline_stop_on(self->program->redis, &self->signal);
@@ -142,9 +157,12 @@ void step_watch_end(struct step_watch *self) {
   buffer_release(&self->space);
   pipeline_stop_on(self->program->redis, NULL);
   event_free(self->tick);
+  if (self->writable != NULL)
+    event_free(self->writable);
   if (self->signals != NULL) {
     event_free(self->signals);
     (void)close(self->signal_fd);
+    (void)sigprocmask(SIG_SETMASK, &self->mask, NULL);
   }
 }
 
@@ -222,6 +240,8 @@ static enum watch_report check(struct step_watch *self) {
 }
 
 enum watch_report step_watch_turn(struct step_watch *self) {
+  if (behind(self) >= 0)
+    write_rest(self);
   (void)event_base_loop(self->program->base, EVLOOP_ONCE);
   if (self->output == WATCH_OUTPUT_READ && terminal_reader_is_gone())
     self->output = WATCH_OUTPUT_LOST;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 #include "client/redis/job.h"
 #include "client/steps/event.h"
 
@@ -51,7 +53,9 @@ struct step_watch {
   unsigned count;           /* entries per read */
   struct buffer space;
   int signal_fd;
+  sigset_t mask; /* of signals, before they were caught */
   struct event *signals, *tick;
+  struct event *writable;                   /* of the output that is behind; NULL: not waited for */
   int signal;                               /* one that the owner has not handled; 0: none */
   int64_t checked_ms, alive_ms, present_ms; /* monotonic: the last check, heartbeat, and place */
 };
@@ -59,14 +63,14 @@ struct step_watch {
 void step_watch_begin(struct step_watch *self, struct program *program,
                       const struct step_watch_handler *handler, void *owner);
 
-/* From now on SIGINT, SIGQUIT, SIGTERM and SIGHUP do not end the process, and calls to Redis stop
-   soon after one. */
+/* From now until the end, signals (signals.h) do not end the process, and calls to Redis stop soon
+   after one. */
 void step_watch_catch_signals(struct step_watch *self);
 
 /* Takes a signal that has arrived. Returns 0 if there is none. */
 int step_watch_take_signal(struct step_watch *self);
 
-/* Reads events from now on, also after a failure. */
+/* Reads events from now on, also after a failure, except while output that shows them is behind. */
 void step_watch_read(struct step_watch *self);
 
 /* From now on this step is waited for; NULL: none. The id is borrowed. */

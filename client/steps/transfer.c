@@ -107,9 +107,8 @@ int transfer_print(struct file_steps *steps, const char *path, bool to_stderr) {
     if (!is_over)
       buffer_add(&rest, in.bytes.bytes, in.bytes.length);
     const size_t whole = is_tty && !is_over ? utf8_cut(rest.bytes, rest.length) : rest.length;
-    if ((whole > 0 && terminal_put(terminal, to_stderr, rest.bytes, whole) != 0) ||
-        terminal_flush(terminal) != 0)
-      code = 128 + SIGPIPE;
+    (void)terminal_put(terminal, to_stderr, rest.bytes, whole);
+    code = exchange_flush(&steps->exchange);
     rest.length -= whole;
     if (rest.length > 0)
       memmove(rest.bytes, rest.bytes + whole, rest.length);

@@ -101,9 +101,9 @@ JOB_TEST(an_interrupted_write_leaves_nothing) {
   expect(
       job,
       "mkfifo q; (head -c 3000000 /dev/zero; exec sleep 600) > q & s=$!; $S write $D/a < q & p=$!; "
-      "until ls -A | grep -q part; do sleep 0.05; done; kill -INT $p; wait $p; echo $?; "
+      "until ls -A | grep -q part; do sleep 0.05; done; kill $p; wait $p; echo $?; "
       "kill $s; ls -A",
-      0, "130\nq\n", NULL);
+      0, "143\nq\n", NULL);
 }
 
 JOB_TEST_NO_AGENT(without_an_agent_nothing_is_pushed) {

@@ -50,17 +50,29 @@ JOB_TEST_NO_AGENT(an_id_is_shortened_to_a_unique_prefix) {
                  "abcdef01 ffff abcd ABCDEF02 0123 ", "");
 }
 
-JOB_TEST_NO_AGENT(the_help_of_a_command_shows_its_usage) {
-  sandbox_expect(job, "$S ps --help", 0, "usage: sandbox ps\n", "");
-  sandbox_expect(job, "$S write --help", 0, "usage: sandbox write PATH < FILE\n", "");
-}
-
 JOB_TEST(jobs_lists_the_jobs_with_an_agent) {
   job_do(job, "SET %s %s", "sandbox:old one:heartbeat", "{\"Ts\":1,\"Pid\":9}");
   expect_shape(job, "env -u JOB_ID $S jobs | grep old", "s/ +/ /g;s/[0-9]+d[0-9]+h ago/AGE/",
                "old one 0.1.0 or older 9 AGE - - - - - - -\n");
   sandbox_expect(job, "env -u JOB_ID $S jobs --json | wc -l", 0, "2\n", "");
   sandbox_expect(job, "env -u JOB_ID $S top | grep -c -e $JOB_ID -e 'old one'", 0, NULL, "");
+}
+
+JOB_TEST(ping_says_whether_the_agent_is_alive) {
+  job_do(job, "ACL SETUSER prober on nopass ~sandbox:* +@all -scan");
+  sandbox_expect(job, "$S -u redis://prober:x@127.0.0.1:${REDIS_URL##*:} -q ping", 0, "", "");
+  sandbox_expect(job, "$S -j none ping", 1, "", "none has no agent\n");
+  sandbox_expect(job, "unset JOB_ID; $S ping", 64, "",
+                 "sandbox: ping needs a job: pass -j JOB, or set JOB_ID\n");
+  sandbox_expect(job, "$S -u redis://127.0.0.1:1 ping", 125, "", NULL);
+  const char *frozen = job_path(job, "frozen");
+  struct agent_process *client = sandbox_start(
+      job, job_format(job, "until [ -e %s ]; do sleep 0.02; done; timeout 9 $S ping", frozen));
+  redis_server_freeze(job->server);
+  (void)job_write(job, "frozen", "", 0644);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  agent_process_free(client);
+  redis_server_thaw(job->server);
 }
 
 JOB_TEST(top_prints_one_round_without_a_terminal) {

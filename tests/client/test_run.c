@@ -29,17 +29,84 @@ JOB_TEST(run_prints_the_output_and_exits_with_the_code) {
 
 JOB_TEST(run_sets_directory_variables_and_input) {
   sandbox_expect(job, "$S run -w /usr -- pwd", 0, "/usr\n", "");
-  sandbox_expect(job, "B=two $S run -e A=one -e B -c 'echo $A $B'", 0, "one two\n", "");
+  sandbox_expect(job, "B=two $S run -e A=0 -e A=one -e B -e NONE -c 'echo $A $B ${NONE-unset}'", 0,
+                 "one two unset\n", "");
   sandbox_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny\n", "");
   sandbox_expect(job, "printf '\\377' | $S run -i -- cat", 125, "",
                  "sandbox: standard input is not UTF-8: copy it with sandbox cp\n");
 }
 
-JOB_TEST(wrong_usage_exits_with_64) {
-  sandbox_expect(job, "$S run", 64, "", NULL);
-  sandbox_expect(job, "$S run -t x -- true", 64, "", NULL);
-  sandbox_expect(job, "$S fly", 64, "",
-                 "sandbox: unknown command 'fly'; sandbox --help lists them\n");
+/* Otherwise the command would get another argument than the user has written. */
+JOB_TEST(run_rejects_what_is_not_utf_8) {
+  static const struct {
+    const char *words, *error;
+  } cases[] = {{"run -- touch a \"pushed$B\"", "argument 2 is not UTF-8: pushed\xFF"},
+               {"run -c \"touch pushed$B\"", "-c is not UTF-8: touch pushed\xFF"},
+               {"run -e \"A=$B\" -- touch pushed", "-e A is not UTF-8"},
+               {"run -e E -- touch pushed", "-e E is not UTF-8"},
+               {"run -w \"/$B\" -- touch pushed", "-w is not UTF-8: /\xFF"},
+               {"-j \"$B\" run -- touch pushed", "-j is not UTF-8: \xFF"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    sandbox_expect(
+        job, job_format(job, "B=$(printf '\\377'); export E=$B; timeout 9 $S %s", cases[i].words),
+        125, "", job_format(job, "sandbox: %s\n", cases[i].error));
+  assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:events", job->id), 0);
+}
+
+/* Before it connects: no Redis listens there. */
+JOB_TEST_NO_AGENT(wrong_usage_names_the_wrong_word_and_the_reason) {
+  static const struct {
+    const char *words, *error;
+  } cases[] = {
+      {"run", "run: a command or -c SCRIPT is missing; sandbox run --help"},
+      {"run -c true ls", "run: -c takes no command: 'ls'; sandbox run --help"},
+      {"run -t x -- true",
+       "run: -t: not a time such as 30, 30s, 5m or 2h: 'x'; sandbox run --help"},
+      {"run --timeout 0 true", "run: -t: not a time such as 30, 30s, 5m or 2h: '0'; "
+                               "sandbox run --help"},
+      {"run -e =x true", "run: -e: no name before the '=': '=x'; sandbox run --help"},
+      {"run --id 7f3a true", "run: --id: not a GUID: '7f3a'; sandbox run --help"},
+      {"run -xy true", "run: unknown option '-x'; sandbox run --help"},
+      {"run --fly true", "run: unknown option '--fly'; sandbox run --help"},
+      {"run --timeout", "run: '--timeout' needs a value; sandbox run --help"},
+      {"follow --since 5", "follow: --since: not an age such as 30s, 5m, 2h or 1d: '5'; "
+                           "sandbox follow --help"},
+      {"follow --html x", "follow: --html needs the ID of a step; sandbox follow --help"},
+      {"follow a b", "follow: unexpected word 'b'; sandbox follow --help"},
+      {"cancel", "cancel: ID is missing; sandbox cancel --help"},
+      {"cancel --all 7f3a", "cancel: unexpected word '7f3a'; sandbox cancel --help"},
+      {"read", "read: PATH is missing; sandbox read --help"},
+      {"read -l 0 x", "read: -l: not FROM or FROM:COUNT, from 1: '0'; sandbox read --help"},
+      {"grep -A x y", "grep: -A: not a number of lines: 'x'; sandbox grep --help"},
+      {"ps x", "ps: unexpected word 'x'; sandbox ps --help"},
+      {"cp a b", "cp: SRC or DST must begin with ':', and not both; sandbox cp --help"},
+      {"shutdown --later", "shutdown: unknown option '--later'; sandbox shutdown --help"},
+      {"--color purple ps", "--color: not auto, always or never: 'purple'; sandbox --help"},
+      {"--fly ps", "unknown option '--fly'; sandbox --help"},
+      {"fly", "unknown command 'fly'; sandbox --help lists them"},
+      {"help fly", "unknown command 'fly'; sandbox --help lists them"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    sandbox_expect(job, job_format(job, "REDIS_URL=redis://127.0.0.1:1 $S %s", cases[i].words), 64,
+                   "", job_format(job, "sandbox: %s\n", cases[i].error));
+  sandbox_expect(job, "REDIS_URL= $S ps", 64, "",
+                 "sandbox: no Redis URL: pass -u URL, or set REDIS_URL\n");
+}
+
+/* Completion offers every option. */
+JOB_TEST_NO_AGENT(the_help_of_each_command_lists_its_options_and_two_examples) {
+  sandbox_expect(job,
+                 "unset REDIS_URL; H=$($S --help); "
+                 "for c in $(echo \"$H\" | sed -n 's/^  \\([a-z]*\\)  .*/\\1/p'); do "
+                 "  h=$($S $c --help); [ \"$h\" = \"$($S help $c)\" ] || echo $c: help; "
+                 "  [ \"$h\" = \"$($S $c -h)\" ] || echo $c: -h; "
+                 "  [ $(echo \"$h\" | grep -c \"^  .*sandbox .*$c\") -ge 2 ] || echo $c: examples; "
+                 "  for o in $(sed -n \"s/^  $c:\\*) _sandbox_offer / /p; /^  $c:\\*)$/{n;p}\" "
+                 "completion/sandbox.bash | grep -o -- "
+                 "    ' -[-a-z]*[a-z]' | grep -vw json); do "
+                 "    echo \"$h\" | grep -qwe \"$o\" || echo $c: $o; done; done; "
+                 "[ \"$H\" = \"$($S help)\" ] && $S -V | grep -c '^sandbox [0-9]'",
+                 0, "1\n", "");
 }
 
 /* Flags after the command that is run belong to it. */
@@ -50,7 +117,9 @@ JOB_TEST(flags_may_follow_the_command) {
   sandbox_expect(job, "$S run --json -- true | wc -l", 0, "3\n", "");
   sandbox_expect(job, "$S run -w / echo --json -q -j 4", 0, "--json -q -j 4\n", "");
   sandbox_expect(job, "$S run -- echo --json -u redis://a:b@c", 0, "--json -u redis://a:b@c\n", "");
-  sandbox_expect(job, "$S ps --json -j none", 0, "[]\n", "");
+  sandbox_expect(job, "$S ps --json -j none && $S ps --job-id=none --json", 0, "[]\n[]\n", "");
+  sandbox_expect(job, "$S run --workdir / --env=A=b --timeout 5m -c 'pwd; echo $A'", 0, "/\nb\n",
+                 "");
 }
 
 JOB_TEST(output_to_a_full_disk_is_an_error) {

@@ -1,6 +1,8 @@
 /* sandbox at a terminal: keys, signals and a resize. Each test also checks that the terminal is
    restored. */
 
+#include <poll.h>
+
 #include "tests/support/proc.h"
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
@@ -122,13 +124,77 @@ static void expect_signal_cancels(struct job *job, int signal_number) {
   const char *sleep = job_sleep(job, 600);
   struct sandbox_terminal *terminal = start_running(job, sleep);
   assert_int_equal(kill(terminal->pid, signal_number), 0);
+  sandbox_terminal_wait(terminal, " cancelled: ");
   sandbox_terminal_expect_exit(terminal, 128 + signal_number);
   expect_ended(sleep);
+  job_wait_length(job, "results", 0);
 }
 
 JOB_TEST(a_signal_to_the_client_cancels_the_step) {
   expect_signal_cancels(job, SIGTERM);
   expect_signal_cancels(job, SIGHUP);
+}
+
+/* As nohup(1) ignores SIGHUP, and a script the keys for a command that it starts with "&". */
+JOB_TEST(a_signal_that_is_ignored_at_startup_stays_ignored) {
+  static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  const char *ignore = "trap '' INT QUIT TERM HUP; exec", *gate = job_path(job, "gate");
+  const char *id = "11111111-aaaa-4aaa-8aaa-000000000001";
+  struct agent_process *clients[] = {
+      sandbox_start(job, job_format(job,
+                                    "%s $S run --id %s -c 'echo up; until [ -e %s ]; do "
+                                    "sleep 0.02; done; exit 3'",
+                                    ignore, id, gate)),
+      NULL, NULL};
+  sandbox_wait_output(clients[0], "up");
+  clients[1] = sandbox_start(job, job_format(job, "%s $S follow %s", ignore, id));
+  clients[2] = sandbox_start(
+      job, job_format(job, "%s $S follow --html %s %s", ignore, job_path(job, "page"), id));
+  for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
+    sandbox_wait_output(clients[i], "up");
+    for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
+      assert_int_equal(kill(agent_process_pid(clients[i]), numbers[j]), 0);
+  }
+  (void)job_write(job, "gate", "", 0644);
+  for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
+    assert_int_equal(agent_process_wait(clients[i], WAIT_BOUND_MS), 3);
+    agent_process_free(clients[i]);
+  }
+}
+
+static bool is_full(void *context) {
+  struct pollfd pipe_end = {.fd = *(int *)context, .events = POLLOUT};
+  return poll(&pipe_end, 1, 0) == 0;
+}
+
+/* Standard output and standard error are a pipe that nobody reads. */
+static void expect_a_signal_to_end_it(struct job *job, const char *command) {
+  const char *path = job_path(job, "pipe");
+  (void)unlink(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  int pipe_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  struct agent_process *client =
+      sandbox_start(job, job_format(job, "exec $S %s >%s 2>&1", command, path));
+  assert_true(wait_until(is_full, &pipe_fd, WAIT_BOUND_MS));
+  assert_int_equal(kill(agent_process_pid(client), SIGTERM), 0);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 128 + SIGTERM);
+  agent_process_free(client);
+  close(pipe_fd);
+}
+
+JOB_TEST(a_signal_ends_a_client_whose_output_nobody_reads) {
+  const char *yes = job_format(job, "yes %s", job_sleep(job, 600));
+  const char *file = job_write(job, "zeros", "", 0644);
+  sandbox_expect(job, job_format(job, "head -c 9000000 /dev/zero >%s", file), 0, "", "");
+  expect_a_signal_to_end_it(job, job_format(job, "run -- %s", yes));
+  expect_ended(yes);
+  expect_a_signal_to_end_it(job, job_format(job, "read %s", file));
+  job_wait_length(job, "results", 0);
+  const cJSON *step =
+      job_script(job, job_format(job, "%s | head -n 9000; exec %s", yes, job_sleep(job, 600)));
+  job_push(job, step);
+  expect_a_signal_to_end_it(
+      job, job_format(job, "follow --html %s %s", job_path(job, "page"), job_text(step, "stepId")));
 }
 
 JOB_TEST(a_signal_clears_the_status_line) {
@@ -210,7 +276,7 @@ JOB_TEST_NO_AGENT(a_signal_ends_an_unanswered_push) {
   redis_server_freeze(job->server);
   struct agent_process *client =
       sandbox_start(job, "$S run --detach -- true & p=$!\n"
-                         "until grep -q 'SigBlk:.*4007$' /proc/$p/status; do sleep 0.02; done\n"
+                         "until grep -q 'SigBlk:.*4001$' /proc/$p/status; do sleep 0.02; done\n"
                          "kill $p; echo killed >&2; wait $p");
   agent_process_wait_log(client, "killed");
   int64_t begin_ms = wait_now_ms();

@@ -17,9 +17,9 @@ struct scene {
   struct agent_process *client;
   struct buffer page;        /* PAGE elements */
   const char *scan, *events; /* replies to SCAN and XREAD */
-  bool has_agent;
+  bool has_agent, refuses_steps;
   struct buffer event, result; /* of the step that was pushed */
-  int pages, removals;         /* how many LRANGE and SCAN; how many unanswered LREM */
+  int pages, removals, pushes; /* LRANGE and SCAN; unanswered LREM; refused LPUSH */
 };
 
 static void add_bulk(struct buffer *out, const char *text) {
@@ -57,6 +57,10 @@ static const char *answer(void *owner, const char *command) {
                 {"LLEN", ":4611686018427387904\r\n"}};
   bool is_list = strncmp(command, "LRANGE", 6) == 0, is_scan = strncmp(command, "SCAN", 4) == 0;
   self->pages += is_list || is_scan;
+  if (strncmp(command, "LPUSH", 5) == 0 && self->refuses_steps) {
+    self->pushes++;
+    return "-LOADING again and again\r\n";
+  }
   if (strncmp(command, "LPUSH", 5) == 0) {
     take_step(self, command);
     return ":1\r\n";
@@ -71,6 +75,8 @@ static const char *answer(void *owner, const char *command) {
     return self->event.bytes;
   if (self->has_agent && strstr(command, "GET sandbox:j:heartbeat") != NULL)
     return "$2\r\n{}\r\n";
+  if (is_list && self->refuses_steps)
+    return "*0\r\n";
   if (is_scan || (is_list && strstr(command, " 1 0") == NULL))
     return is_scan ? self->scan : self->page.bytes;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -216,4 +222,14 @@ SCENE_TEST(a_signal_ends_the_wait_for_an_unanswered_removal) {
   UNTIL(scene, scene->removals > 0);
   assert_int_equal(kill(agent_process_pid(scene->client), SIGTERM), 0);
   expect_exit(scene, 0, 10000);
+}
+
+SCENE_TEST(a_signal_ends_a_push_that_is_repeated) {
+  scene->has_agent = scene->refuses_steps = true;
+  START(scene, "j", "run", "--", "true");
+  UNTIL(scene, scene->pushes > 1);
+  assert_int_equal(kill(agent_process_pid(scene->client), SIGTERM), 0);
+  const int pushes = scene->pushes;
+  expect_exit(scene, 128 + SIGTERM, WAIT_BOUND_MS);
+  assert_in_range(scene->pushes, pushes, pushes + 1);
 }

@@ -1,0 +1,64 @@
+#include "client/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loop.h"
+#include "base/utf8.h"
+#include "client/exit_code.h"
+#include "client/redis/job.h"
+
+static int read_url(struct program *self, struct error *error) {
+  const char *const *texts = self->texts;
+  self->tls.ca_file = texts[PROGRAM_CACERT];
+  self->tls.ca_directory = texts[PROGRAM_CACERTDIR];
+  self->tls.certificate = texts[PROGRAM_CERT];
+  self->tls.key = texts[PROGRAM_KEY];
+  self->tls.name = texts[PROGRAM_SNI];
+  if (redis_url_parse(&self->url, texts[PROGRAM_URL], error) != 0)
+    return -1;
+  if (self->url.secure)
+    self->url.tls = tls_new(&self->tls, error);
+  return !self->url.secure || self->url.tls != NULL ? 0 : -1;
+}
+
+int program_begin(struct program *self) {
+  struct error error;
+  char name[64];
+  const char *job = self->job = self->texts[PROGRAM_JOB];
+  if (self->texts[PROGRAM_URL] == NULL) {
+    terminal_error(&self->terminal, "no Redis URL: pass -u URL, or set REDIS_URL");
+    return EXIT_USAGE;
+  }
+  if (job != NULL && utf8_valid_prefix(job, strlen(job)) != strlen(job)) {
+    terminal_error(&self->terminal, "-j is not UTF-8: %s", job);
+    return EXIT_CLIENT;
+  }
+  if (read_url(self, &error) != 0)
+    return terminal_fail(&self->terminal, &error);
+  (void)snprintf(name, sizeof name, "sandbox-%s", self->command);
+  self->base = loop_event_base_new();
+  self->redis = pipeline_new(self->base, &self->url, name);
+  return 0;
+}
+
+int program_begin_job(struct program *self) {
+  struct error error;
+  int code = program_begin(self);
+  if (code == 0 && job_choose(self, &error) != 0)
+    code = terminal_fail(&self->terminal, &error);
+  return code;
+}
+
+void program_end(struct program *self) {
+  pipeline_free(self->redis);
+  if (self->base != NULL)
+    event_base_free(self->base);
+  if (self->has_keys)
+    keys_release(&self->keys);
+  free(self->found_job);
+  tls_free(self->url.tls);
+  redis_url_release(&self->url);
+  free(self->given_url);
+}
