@@ -243,6 +243,22 @@ static void show_event(struct follow *self, struct followed *step, const struct 
   }
 }
 
+/* Shows and records raw output line by line. */
+static void show_raw(struct follow *self, struct followed *step, const struct event_view *view,
+                     const char *note) {
+  const char *end = view->line + view->line_length;
+  struct event_view part = *view;
+  for (const char *feed; part.line < end; part.line = feed + 1) {
+    feed = memchr(part.line, '\n', (size_t)(end - part.line));
+    part.partial = feed == NULL;
+    feed = feed != NULL ? feed : end;
+    part.line_length = (size_t)(feed - part.line);
+    show_event(self, step, &part);
+    record(self, &part, note);
+    note = NULL;
+  }
+}
+
 static void on_event(void *owner, const struct event_view *view) {
   struct follow *self = owner;
   char note[64];
@@ -264,6 +280,10 @@ static void on_event(void *owner, const struct event_view *view) {
     (void)event_read_time(view, &step->started_ms);
   if (missed > 0)
     show_missed(self, missed, note);
+  if (view->is_raw && !self->program->json) {
+    show_raw(self, step, view, missed > 0 ? note : NULL);
+    return;
+  }
   show_event(self, step, view);
   record(self, view, missed > 0 ? note : NULL);
   if (view->kind == STEP_EVENT_COMPLETED)

@@ -10,6 +10,7 @@
 #include "client/commands/command.h"
 #include "client/exit_code.h"
 #include "client/options.h"
+#include "client/screen/figure.h"
 #include "client/steps/exchange.h"
 #include "client/steps/outcome.h"
 
@@ -20,6 +21,13 @@
 /* The longest deadline: a year. */
 #define TIMEOUT_MAX 31536000
 
+/* Raw output on a terminal. */
+struct raw_stream {
+  char rest[4]; /* the beginning of a character */
+  size_t rest_length;
+  bool after_return; /* a carriage return came last, which has ended a line */
+};
+
 struct run_step {
   struct program *program;
   char id[STEP_ID_SIZE];
@@ -28,28 +36,62 @@ struct run_step {
   size_t variable_count;
   unsigned long long timeout;
   bool input, detach;
-  const char *script[4]; /* "sh", "-c", and the script of -c, or NULL */
+  enum {
+    FORM_CHOSEN,
+    FORM_TEXT,
+    FORM_RAW
+  } form;                   /* of the output; chosen: raw unless both streams
+                                                     are terminals */
+  struct raw_stream raw[2]; /* of standard output and standard error */
+  const char *script[4];    /* "sh", "-c", and the script of -c, or NULL */
   const char *const *command;
   bool is_unread; /* its output cannot be written */
 };
 
 /* --- events ----------------------------------------------------------------------------------- */
 
+/* Shows bytes as the agent shows lines: a carriage return ends a line. The beginning of a character
+   waits for the rest of it. */
+static int put_raw_on_terminal(struct run_step *self, bool to_stderr, const char *bytes,
+                               size_t length) {
+  struct raw_stream *stream = &self->raw[to_stderr];
+  struct buffer text = {0};
+  buffer_add(&text, stream->rest, stream->rest_length);
+  for (size_t i = 0; i < length; i++) {
+    if (bytes[i] != '\n' || !stream->after_return)
+      buffer_add(&text, bytes[i] == '\r' ? "\n" : &bytes[i], 1);
+    stream->after_return = bytes[i] == '\r';
+  }
+  const size_t whole = length > 0 ? utf8_cut(text.bytes, text.length) : text.length;
+  stream->rest_length = text.length - whole;
+  if (stream->rest_length > 0)
+    memcpy(stream->rest, text.bytes + whole, stream->rest_length);
+  const int result =
+      terminal_put(&self->program->terminal, to_stderr, whole > 0 ? text.bytes : "", whole);
+  buffer_release(&text);
+  return result;
+}
+
+static int put_output(struct run_step *self, const struct event_view *view) {
+  struct terminal *terminal = &self->program->terminal;
+  const bool to_stderr = view->kind == STEP_EVENT_STDERR;
+  if (view->is_raw && terminal->is_tty[to_stderr])
+    return put_raw_on_terminal(self, to_stderr, view->line, view->line_length);
+  int result = terminal_put(terminal, to_stderr, view->line, view->line_length);
+  return view->partial ? result : terminal_put(terminal, to_stderr, "\n", 1);
+}
+
 static void on_event(void *owner, const struct event_view *view, uint64_t missed) {
   struct run_step *self = owner;
   struct terminal *terminal = &self->program->terminal;
-  const bool to_stderr = view->kind == STEP_EVENT_STDERR;
   if (self->program->json) {
     self->is_unread |= terminal_put_json(terminal, view->json, view->length) != 0;
     return;
   }
   if (missed > 0)
     terminal_say(terminal, COLOR_YELLOW, "… %llu lines were trimmed …", (unsigned long long)missed);
-  if (view->kind != STEP_EVENT_STDOUT && view->kind != STEP_EVENT_STDERR)
-    return;
-  if (terminal_put(terminal, to_stderr, view->line, view->line_length) != 0 ||
-      (!view->partial && terminal_put(terminal, to_stderr, "\n", 1) != 0))
-    self->is_unread = true;
+  if (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR)
+    self->is_unread |= put_output(self, view) != 0;
 }
 
 static bool on_turn(void *owner) {
@@ -70,9 +112,23 @@ static void print_result(struct terminal *terminal, const char *result) {
   buffer_release(&json);
 }
 
-static int finish(const struct run_step *self, struct exchange *exchange) {
+/* Returns the exit code of a step whose output was written. */
+static int check_missed(const struct run_step *self, const struct exchange *exchange) {
+  const uint64_t missed = exchange->missed;
+  if (missed == 0)
+    return exchange->outcome.code;
+  terminal_error(&self->program->terminal,
+                 "%s event%s missing: the stream was trimmed before %s could be read",
+                 figure_count((int64_t)missed).text, missed == 1 ? " is" : "s are",
+                 missed == 1 ? "it" : "they");
+  return EXIT_CLIENT;
+}
+
+static int finish(struct run_step *self, struct exchange *exchange) {
   struct program *program = self->program;
   const struct outcome outcome = exchange->outcome;
+  for (int to_stderr = 0; to_stderr < 2; to_stderr++)
+    (void)put_raw_on_terminal(self, to_stderr, "", 0);
   if (program->json)
     print_result(&program->terminal, exchange->result);
   else if (outcome.has_result && (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
@@ -81,7 +137,7 @@ static int finish(const struct run_step *self, struct exchange *exchange) {
   const int flushed = exchange_flush(exchange);
   outcome_say(program, job_shorten(self->id).text, &outcome);
   if (flushed == 0 && exchange->watch.output != WATCH_OUTPUT_LOST)
-    return outcome.code;
+    return check_missed(self, exchange);
   return 128 + (exchange->first_signal != 0 ? exchange->first_signal : SIGPIPE);
 }
 
@@ -130,6 +186,13 @@ static void add_variables(const struct run_step *self, struct buffer *json) {
   buffer_add_string(json, "}");
 }
 
+static bool is_raw(const struct run_step *self) {
+  const struct program *program = self->program;
+  const bool is_shown = program->terminal.is_tty[0] && program->terminal.is_tty[1];
+  return self->form == FORM_RAW ||
+         (self->form == FORM_CHOSEN && !is_shown && !program->json && !self->detach);
+}
+
 static int make_step(const struct run_step *self, struct exchange *exchange, struct buffer *json,
                      struct error *error) {
   struct buffer input = {0};
@@ -143,6 +206,10 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
     step_text_number(json, "timeoutSeconds", self->timeout);
   if (self->variable_count > 0)
     add_variables(self, json);
+  if (!self->detach)
+    step_text_flag(json, "flowControl", true);
+  if (is_raw(self))
+    step_text_flag(json, "raw", true);
   if (self->input)
     step_text_bytes(json, "stdin", input.length > 0 ? input.bytes : "", input.length);
   step_text_end(json);
@@ -155,16 +222,23 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
 }
 
 /* Without an agent, the step might wait forever. */
-static int check_agent(const struct run_step *self, struct error *error) {
+static int check_agent(const struct run_step *self, struct exchange *exchange,
+                       struct error *error) {
   struct program *program = self->program;
   struct job_agent agent;
   struct job_steps steps;
   if (job_await_agent(program, &agent, error) != 0)
     return -1;
   const bool is_alive = agent.is_alive, has_stdin = job_agent_can(&agent, "stdin");
+  const bool has_raw = job_agent_can(&agent, "raw");
+  exchange->acknowledges = job_agent_can(&agent, "flowControl");
   job_agent_release(&agent);
+  if (is_alive && !has_stdin && self->input)
+    return error_set(error, "-i needs an agent with stdin");
+  if (is_alive && !has_raw && self->form == FORM_RAW)
+    return error_set(error, "--raw needs an agent with raw");
   if (is_alive)
-    return has_stdin || !self->input ? 0 : error_set(error, "-i needs an agent with stdin");
+    return 0;
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
   const size_t waiting = steps.count;
@@ -194,7 +268,7 @@ static int run_in_queue(struct run_step *self) {
   struct error error;
   exchange_begin(&exchange, self->program, &handler, self);
   int code = -1;
-  if ((self->detach || check_agent(self, &error) == 0) &&
+  if ((self->detach || check_agent(self, &exchange, &error) == 0) &&
       make_step(self, &exchange, &json, &error) == 0)
     code = push_and_wait(self, &exchange, json.bytes, &error);
   if (code < 0) {
@@ -279,6 +353,8 @@ static bool set_option(struct run_step *self, int flag, const char *value) {
     self->directory = value;
   if (flag == 'c')
     self->script[2] = value;
+  if (flag == 'R' || flag == 'T')
+    self->form = flag == 'R' ? FORM_RAW : FORM_TEXT;
   self->input |= flag == 'i';
   self->detach |= flag == 'D';
   return true;
@@ -289,7 +365,8 @@ static bool read_options(struct run_step *self, int argc, char **argv) {
   static const struct option flags[] = {
       {"detach", no_argument, NULL, 'D'},        {"id", required_argument, NULL, 'I'},
       {"timeout", required_argument, NULL, 't'}, {"env", required_argument, NULL, 'e'},
-      {"workdir", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
+      {"workdir", required_argument, NULL, 'w'}, {"raw", no_argument, NULL, 'R'},
+      {"text", no_argument, NULL, 'T'},          {NULL, 0, NULL, 0}};
   int flag;
   optind = 0;
   while ((flag = options_next(self->program, argc, argv, "+w:e:t:ic:", flags)) >= 0)

@@ -436,15 +436,34 @@ bool job_is_running(struct program *program, const char *id) {
 
 /* --- pushing, and the result ------------------------------------------------------------------ */
 
+/* Looks for the result of a step in its own list, and then in `results`: an agent may not know
+   replyTo, or have no right for the list. */
+static int find_result(struct program *program, const char *id, char **result, bool *is_own,
+                       struct error *error) {
+  struct step_search search = {.id = id};
+  char *key = keys_reply(&program->keys, id);
+  struct error ignored;
+  *result = NULL;
+  (void)pipeline_call(program->redis, WORDS("LINDEX", key, "-1"), reply_to_text, result, &ignored);
+  free(key);
+  *is_own = *result != NULL;
+  if (*is_own)
+    return 0;
+  const int failed = search_list(program, program->keys.results, &search, error);
+  *result = search.found;
+  return failed;
+}
+
 /* Sets whether Redis has the step, or its result. */
 static int find_pushed(struct program *program, const char *id, bool *found, struct error *error) {
-  struct step_search search = {.id = id};
   size_t before;
+  char *text = NULL;
+  bool is_own;
   int result = job_find_step(program, id, &before, found, error);
   if (result == 0 && !*found)
-    result = search_list(program, program->keys.results, &search, error);
-  *found |= search.found != NULL;
-  free(search.found);
+    result = find_result(program, id, &text, &is_own, error);
+  *found |= text != NULL;
+  free(text);
   return result;
 }
 
@@ -477,14 +496,30 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   }
 }
 
+/* Nobody waits until the list is deleted: it has one value, and expires. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
-  struct step_search search = {.id = id};
-  int failed = search_list(program, program->keys.results, &search, error);
-  *result = search.found;
-  if (failed == 0 && *result != NULL)
+  bool is_own;
+  int failed = find_result(program, id, result, &is_own, error);
+  char *key = keys_reply(&program->keys, id);
+  if (is_own)
+    pipeline_send(program->redis, WORDS("DEL", key), reply_to_nothing, NULL);
+  else if (failed == 0 && *result != NULL)
     failed = pipeline_call(program->redis, WORDS("LREM", program->keys.results, "1", *result),
                            reply_to_nothing, NULL, error);
+  free(key);
   return failed;
+}
+
+void job_acknowledge(struct program *program, const char *id, uint64_t seq) {
+  struct buffer json = {0};
+  buffer_add_string(&json, "{\"kind\":\"read\",\"stepId\":");
+  buffer_add_json(&json, id, strlen(id));
+  buffer_add_string(&json, ",\"seq\":");
+  buffer_add_number(&json, seq);
+  buffer_add(&json, "}", sizeof "}");
+  pipeline_send(program->redis, WORDS("LPUSH", program->keys.control, json.bytes), reply_to_nothing,
+                NULL);
+  buffer_release(&json);
 }
 
 /* --- control messages ------------------------------------------------------------------------- */

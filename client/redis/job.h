@@ -79,8 +79,11 @@ bool job_is_running(struct program *program, const char *id);
 /* Pushes a step exactly once. If the connection is lost meanwhile, looks whether Redis has it. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);
 
-/* Takes the step's result out of the list. The caller frees it; NULL: there is none. */
+/* Takes the step's result out of its list. The caller frees it; NULL: there is none. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error);
+
+/* Tells the agent that the events up to `seq` were read. Does not wait for Redis. */
+void job_acknowledge(struct program *program, const char *id, uint64_t seq);
 
 /* "7f3a": the first 4 bytes of an id, or as many as make a listed step's id unique. */
 struct job_short_id {

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/base64.h"
 #include "base/utf8.h"
 #include "wire/json.h"
 
@@ -82,6 +83,18 @@ static const char *decode(const char *text, size_t length, struct buffer *space,
   return space->length > 0 ? space->bytes : "";
 }
 
+/* Decodes base64. Returns NULL if it is none. */
+static const char *decode_raw(const char *text, size_t length, struct buffer *space,
+                              size_t *decoded) {
+  struct base64_reader reader = base64_reader(text, length);
+  const size_t most = length / 4 * 3 + 3;
+  space->length = 0;
+  char *out = buffer_space(space, most);
+  const ssize_t count = base64_read(&reader, out, most);
+  *decoded = count > 0 ? (size_t)count : 0;
+  return count >= 0 ? out : NULL;
+}
+
 /* A member of the event; a string is without its quotes. */
 struct event_member {
   const char *name, *value;
@@ -142,6 +155,12 @@ static bool parse(struct event_view *self, struct buffer *space) {
       self->seq = member.value[0] == '-' ? 0 : strtoull(member.value, NULL, 10);
     else if (is_named(&member, "partial"))
       self->partial = member.length == strlen("true");
+    else if (is_named(&member, "encoding"))
+      self->is_raw = true;
+  }
+  if (self->is_raw && self->line != NULL) {
+    self->partial = true;
+    self->line = decode_raw(self->line, self->line_length, space, &self->line_length);
   }
   return has_kind && self->step_id != NULL && self->line != NULL;
 }

@@ -23,15 +23,16 @@ struct event_view {
   enum step_event_kind kind;
   const char *step_id;
   size_t step_id_length;
-  const char *line; /* without its line end */
+  const char *line; /* without its line end, unless it is raw */
   size_t line_length;
+  bool is_raw;  /* the line has bytes of the output, which were base64; it is then partial, too */
   bool partial; /* the line continues in the next event of this kind */
   const char *timestamp;
   size_t timestamp_length;
   uint64_t seq;
 };
 
-/* Reads an entry of XREAD or XREVRANGE. `space` holds the line if it has escapes, until the next
+/* Reads an entry of XREAD or XREVRANGE. `space` holds the line if it was encoded, until the next
    call. Returns false if the entry is no StepEvent: anyone may write to the stream. */
 bool event_read(struct event_view *self, const struct reply *entry, struct buffer *space);
 

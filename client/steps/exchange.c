@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,14 @@
 #include "client/exit_code.h"
 #include "client/steps/history.h"
 #include "wire/json.h"
+
+/* Events are acknowledged when there are this many, when they have this many bytes, or after this
+   time. If the output is blocked, the last acknowledgement is repeated as a sign of life
+   (wire/PROTOCOL.md, Flow control). */
+#define READ_EVENTS 1000
+#define READ_BYTES ((size_t)1024 * 1024)
+#define READ_MS 250
+#define SIGN_MS 2000
 
 /* A step that is in no list for this time, and has no result, is lost. */
 #define LOST_MS 10000
@@ -38,6 +47,8 @@ static void on_event(void *owner, const struct event_view *view) {
     return;
   const uint64_t missed = view->seq - self->seq - 1;
   self->seq = view->seq;
+  self->missed += missed;
+  self->unacknowledged_bytes += view->length;
   step_watch_set_started(&self->watch);
   if (self->handler->event != NULL && self->state != EXCHANGE_DISCARDS)
     self->handler->event(self->owner, view, missed);
@@ -188,10 +199,27 @@ static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
 };
 /* clang-format on */
 
+static void acknowledge(struct exchange *self) {
+  const int64_t now_ms = clock_monotonic_ms(), passed_ms = now_ms - self->acknowledged_ms;
+  const uint64_t events = self->seq - self->acknowledged;
+  const bool is_blocked = terminal_behind(&self->program->terminal) >= 0;
+  const bool is_over = !has_step(self);
+  if (!self->acknowledges || self->state == EXCHANGE_DISCARDS || self->seq == 0)
+    return;
+  const bool is_much = events >= READ_EVENTS || self->unacknowledged_bytes >= READ_BYTES;
+  if (events > 0 ? !is_much && passed_ms < READ_MS && !is_over : !is_blocked || passed_ms < SIGN_MS)
+    return;
+  job_acknowledge(self->program, self->watch.id, self->seq);
+  self->acknowledged = self->seq;
+  self->unacknowledged_bytes = 0;
+  self->acknowledged_ms = now_ms;
+}
+
 static int wait_for_end(struct exchange *self) {
   int code = GO_ON;
   while (code == GO_ON && has_step(self)) {
     const enum watch_report report = step_watch_turn(&self->watch);
+    acknowledge(self);
     action *const act = actions[self->state][report];
     code = act != NULL ? act(self) : GO_ON;
   }
@@ -203,6 +231,15 @@ static int wait_for_end(struct exchange *self) {
 
 /* --- before the first step -------------------------------------------------------------------- */
 
+/* The events of the steps follow this entry. */
+static void on_newest(void *owner, const struct reply *reply) {
+  struct exchange *self = owner;
+  if (reply == NULL || reply->type != REPLY_ARRAY)
+    return;
+  const char *id = reply->elements > 0 ? event_entry_id(reply->element[0]) : "0-0";
+  (void)snprintf(self->watch.last, sizeof self->watch.last, "%s", id);
+}
+
 static void on_right(void *owner, const struct reply *reply) {
   struct exchange *self = owner;
   if (reply != NULL && reply->type == REPLY_ERROR && self->failure == NULL)
@@ -210,11 +247,17 @@ static void on_right(void *owner, const struct reply *reply) {
 }
 
 /* A step is not pushed if its events cannot be read or its result cannot be taken. Therefore these
-   commands are tried before it, in a way that changes nothing. */
+   commands are tried before it, in a way that changes nothing. The replies arrive while the owner
+   waits for another one. */
 static void try_rights(struct exchange *self) {
   struct pipeline *redis = self->program->redis;
   const struct keys *keys = &self->program->keys;
+  char *own = keys_reply(keys, "");
+  pipeline_send(redis, WORDS("XREVRANGE", keys->events, "+", "-", "COUNT", "1"), on_newest, self);
   pipeline_send(redis, WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), on_right, self);
+  pipeline_send(redis, WORDS("LINDEX", own, "-1"), on_right, self);
+  pipeline_send(redis, WORDS("DEL", own), on_right, self);
+  free(own);
   pipeline_send(redis, WORDS("LRANGE", keys->results, "1", "0"), on_right, self);
   pipeline_send(redis, WORDS("LREM", keys->results, "1", ""), on_right, self);
 }
@@ -222,11 +265,8 @@ static void try_rights(struct exchange *self) {
 /* Before the first step. */
 static int check_rights(struct exchange *self, struct error *error) {
   struct program *program = self->program;
-  if (self->watch.last[0] == '\0') {
-    try_rights(self);
-    if (history_newest(program, self->watch.last, error) != 0)
-      return -1;
-  }
+  if (self->watch.last[0] == '\0' && history_newest(program, self->watch.last, error) != 0)
+    return -1;
   return self->failure == NULL ? 0
                                : error_set(error, "%s: sandbox doctor names the missing right",
                                            error_reply_explain(self->failure, &program->url).text);
@@ -237,6 +277,7 @@ void exchange_begin(struct exchange *self, struct program *program,
   *self = (struct exchange){.program = program, .handler = handler, .owner = owner};
   step_watch_begin(&self->watch, program, &watch_handler, self);
   step_watch_catch_signals(&self->watch);
+  try_rights(self);
 }
 
 void exchange_end(struct exchange *self) {
@@ -251,11 +292,22 @@ static void begin_step(struct exchange *self, const char *id) {
   self->name = job_shorten(id);
   self->cancel = CANCEL_NONE;
   self->completion = (struct completion){.exit_code = -1};
-  self->seq = 0;
+  self->seq = self->acknowledged = self->missed = 0;
   free(self->result);
   self->result = NULL;
   self->watch.output = self->handler->turn != NULL ? WATCH_OUTPUT_READ : WATCH_OUTPUT_IGNORED;
   step_watch_expect(&self->watch, id);
+}
+
+/* Counts the events after the last one that was read. */
+static void count_last_missed(struct exchange *self) {
+  struct json_member count;
+  const char *result = self->result;
+  if (result == NULL || !json_member_find(result, strlen(result), "eventCount", &count) ||
+      count.text[0] < '0' || count.text[0] > '9')
+    return;
+  const uint64_t events = strtoull(count.text, NULL, 10);
+  self->missed += events > self->seq ? events - self->seq : 0;
 }
 
 /* A step leaves the lists when its result is pushed. If there is none then, somebody took it. */
@@ -287,7 +339,9 @@ int exchange_step(struct exchange *self, const char *id, const char *json) {
   step_watch_read(&self->watch);
   code = wait_for_end(self);
   if (code == GO_ON) {
+    acknowledge(self);
     take_result(self);
+    count_last_missed(self);
     self->outcome = outcome_make(self->result, self->completion, self->cancel != CANCEL_NONE);
     if (self->outcome.code == EXIT_CANCELLED && self->first_signal != 0)
       self->outcome.code = 128 + self->first_signal;

@@ -42,6 +42,7 @@ enum exchange_policy {
 };
 
 struct exchange {
+  bool acknowledges; /* the owner sets it: the agent keeps events until they are acknowledged */
   enum exchange_state state;
   enum exchange_policy policy;
   enum { CANCEL_NONE, CANCEL_UNSENT, CANCEL_SENT } cancel; /* unsent: Redis did not answer */
@@ -57,7 +58,11 @@ struct exchange {
   struct job_short_id name;
   char *result; /* NULL: not found yet, or somebody else took it */
   struct outcome outcome;
-  uint64_t seq;         /* of its last event */
+  uint64_t seq;    /* of its last event */
+  uint64_t missed; /* events that were trimmed before they could be read */
+  uint64_t acknowledged;
+  size_t unacknowledged_bytes;
+  int64_t acknowledged_ms;
   int64_t discarded_ms; /* when its output became unreadable */
   struct completion completion;
 };

@@ -49,11 +49,7 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
   self.cpu_seconds = json_field_number(end, "userCpuSeconds", -1);
   if (self.cpu_seconds >= 0)
     self.cpu_seconds += json_field_number(end, "systemCpuSeconds", 0);
-  const bool was_cut = json_field_is_true(tree, "outputTruncated");
-  if (json_field_is_true(end, "oomKilled"))
-    self.notes = was_cut ? ", out of memory, output was cut" : ", out of memory";
-  else
-    self.notes = was_cut ? ", output was cut" : "";
+  self.notes = json_field_is_true(end, "oomKilled") ? ", out of memory" : "";
   const char *signal_name = json_field_text(end, "signalName", "");
   if (self.code > 255) /* no process exits with it: exit(3) would turn 256 into 0 */
     self.code = -1;

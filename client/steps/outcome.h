@@ -13,12 +13,12 @@ struct outcome {
   double seconds;  /* of these three, -1 is unknown */
   double cpu_seconds;
   double max_rss_bytes;
-  const char *notes; /* ", out of memory, output was cut" */
+  const char *notes; /* ", out of memory" */
   char text[200];    /* "exit 1", "killed by SIGKILL", "timed out", … */
 };
 
 /* `was_cancelled`: by this client, which explains a code of -1 without a result (NULL). */
 struct outcome outcome_make(const char *result, struct completion completion, bool was_cancelled);
 
-/* Writes "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut" to a terminal. */
+/* Writes "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB" to a terminal. */
 void outcome_say(struct program *program, const char *id, const struct outcome *outcome);

@@ -21,7 +21,7 @@ static void add_name(struct buffer *json, const char *name) {
 void step_text_begin(struct buffer *json, const char *id, const char *kind) {
   buffer_add_string(json, "{\"schemaVersion\":1,\"stepId\":");
   buffer_add_json(json, id, strlen(id));
-  buffer_add_format(json, ",\"kind\":\"%s\"", kind);
+  buffer_add_format(json, ",\"kind\":\"%s\",\"replyTo\":\"%s\"", kind, id);
 }
 
 void step_text_bytes(struct buffer *json, const char *name, const char *bytes, size_t length) {

@@ -18,6 +18,7 @@
 /* Makes a random GUID (RFC 9562, version 4) in lower case. */
 void step_id_make(char id[STEP_ID_SIZE]);
 
+/* The result goes to the list of its own that job_take_result reads. */
 void step_text_begin(struct buffer *json, const char *id, const char *kind);
 void step_text_string(struct buffer *json, const char *name, const char *value);
 void step_text_bytes(struct buffer *json, const char *name, const char *bytes, size_t length);

@@ -19,8 +19,8 @@
 /* The most entries of one reply. If they are too large for it, fewer are read. */
 #define COUNT_MAX 1000
 
-/* After a reply with this many entries, the next ones are requested before these are shown, so that
-   Redis does not wait for the client. */
+/* After a reply with this many entries, or with all that were requested, the next ones are
+   requested before these are shown, so that Redis does not wait for the client. */
 #define AHEAD_MIN 100
 
 /* How long Redis waits for the first entry, in milliseconds. */
@@ -56,7 +56,7 @@ static void deliver(struct step_watch *self, const struct reply *entries) {
   const char *last = event_entry_id(entries->element[entries->elements - 1]);
   if (last[0] != '\0')
     (void)snprintf(self->last, sizeof self->last, "%s", last);
-  if (entries->elements >= AHEAD_MIN)
+  if (entries->elements >= AHEAD_MIN || entries->elements == self->count)
     start_read(self);
   for (size_t i = 0; i < entries->elements; i++)
     if (event_read(&view, entries->element[i], &self->space))

@@ -111,11 +111,12 @@ bool retention_is_trimmed(const struct retention *self) {
   return self->length <= self->maxlen + RETENTION_SLACK;
 }
 
-/* Returns the number of the first young event. */
-static uint64_t young_from(const struct retention *self) {
+/* Returns the number of the first of the newest events that have at most this many bytes; of young
+   ones only, unless `with_old`. */
+static uint64_t newest_from(const struct retention *self, uint64_t bytes, bool with_old) {
   uint64_t from = self->events;
-  for (size_t i = self->count; i-- > 0 && !self->spans[i].is_old;) {
-    if (self->bytes - self->spans[i].bytes_before > self->keep_bytes)
+  for (size_t i = self->count; i-- > 0 && (with_old || !self->spans[i].is_old);) {
+    if (self->bytes - self->spans[i].bytes_before > bytes)
       break;
     from = self->spans[i].first;
   }
@@ -140,11 +141,13 @@ static struct retention_cut trim_by_length(struct retention *self, uint64_t from
 }
 
 struct retention_cut retention_trim(struct retention *self, uint64_t protected_from) {
-  uint64_t from = young_from(self);
+  uint64_t young = newest_from(self, self->keep_bytes, false);
   if (protected_from == RETENTION_UNPROTECTED)
-    return trim_by_length(self, from);
-  uint64_t newest = self->events > self->maxlen ? self->events - self->maxlen : 0;
-  from = from < newest ? from : newest;
+    return trim_by_length(self, young);
+  uint64_t from = newest_from(self, most_bytes(self), true);
+  if (self->events > self->maxlen && from < self->events - self->maxlen)
+    from = self->events - self->maxlen;
+  from = from < young ? from : young;
   from = from < protected_from ? from : protected_from;
   while (self->count > 1 && self->spans[1].first <= from)
     remove_span(self, 0);

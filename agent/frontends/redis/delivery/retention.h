@@ -88,8 +88,9 @@ void retention_forget_ids(struct retention *self);
 bool retention_is_trimmed(const struct retention *self);
 
 /* Returns how the caller trims the stream now. Events from number `protected_from` on are kept;
-   they are found by their id, because other programs may add entries. RETENTION_UNPROTECTED: none
-   is protected. */
+   they are found by their id, because other programs may add entries. Of the events before them,
+   which may be as large as those of raw output, at most `keep_bytes` are kept.
+   RETENTION_UNPROTECTED: none is protected. */
 #define RETENTION_UNPROTECTED UINT64_MAX
 struct retention_cut retention_trim(struct retention *self, uint64_t protected_from);
 

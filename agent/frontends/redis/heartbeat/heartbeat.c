@@ -154,9 +154,9 @@ static void add_wait(struct heartbeat *self, int64_t milliseconds) {
   self->expected[REPLY_WAIT] = 1;
 }
 
-/* Reads the messages after the known ones. The number doubles while all of them exist. */
+/* Reads the messages after the known ones: more of them while all exist. */
 static void add_page(struct heartbeat *self) {
-  self->page = self->page > 0 && self->found == self->page ? 2 * self->page : 1;
+  self->page = self->page > 0 && self->found == self->page ? 16 * self->page : 1;
   if (self->page > CONTROL_PAGE_MAX)
     self->page = CONTROL_PAGE_MAX;
   for (size_t i = 1; i <= self->page; i++) {
