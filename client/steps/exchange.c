@@ -216,7 +216,7 @@ static void try_rights(struct exchange *self) {
   const struct keys *keys = &self->program->keys;
   pipeline_send(redis, WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), on_right, self);
   pipeline_send(redis, WORDS("LRANGE", keys->results, "1", "0"), on_right, self);
-  pipeline_send(redis, WORDS("LREM", keys->results, "1", ""), on_right, self);
+  pipeline_send(redis, WORDS("LREM", keys->results, "1", self->watch.id), on_right, self);
 }
 
 /* Before the first step. */

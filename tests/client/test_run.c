@@ -101,7 +101,9 @@ JOB_TEST(the_json_option_prints_the_events_and_the_result) {
 /* The results and steps of a server stay; the client leaves nothing. */
 JOB_TEST(run_leaves_the_results_of_a_server_alone) {
   const cJSON *first = job_push_echo(job, "first");
+  job_do(job, "LPUSH sandbox:%s:results %s", job->id, "");
   sandbox_expect(job, "$S run -- echo mine", 0, "mine\n", "");
+  assert_int_equal(job_ask_number(job, "LREM sandbox:%s:results 0 %s", job->id, ""), 1);
   const cJSON *second = job_push_echo(job, "second");
   sandbox_expect(job, "$S run -- echo mine too", 0, "mine too\n", "");
   job_expect_answer(job, first, 0, NULL, "first\n");
