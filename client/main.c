@@ -225,6 +225,12 @@ static int read_url(struct program *self, const struct settings *settings, int a
 
 /* --- a command -------------------------------------------------------------------------------- */
 
+static void say_away(void *owner, const struct error *why) {
+  struct program *self = owner;
+  terminal_say(&self->terminal, COLOR_YELLOW, "%s; retrying for up to %d s", why->text,
+               PIPELINE_TIMEOUT_MS / 1000);
+}
+
 static int connect_and_run(struct program *self, const struct command *command, int argc,
                            char **argv) {
   struct error error;
@@ -232,6 +238,7 @@ static int connect_and_run(struct program *self, const struct command *command, 
   (void)snprintf(name, sizeof name, "sandbox-%s", command->name);
   self->base = loop_event_base_new();
   self->redis = pipeline_new(self->base, &self->url, name);
+  pipeline_on_away(self->redis, say_away, self);
   int code = COMMAND_USAGE;
   if (command->usage[0] != '\0' || argc == 1)
     code = command->needs_job && job_choose(self, &error) != 0
