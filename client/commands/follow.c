@@ -325,6 +325,12 @@ static int conclude(struct follow *self) {
                     "it was interrupted, cancelled before it ran, or lost");
 }
 
+static int warn(struct follow *self) {
+  end_open_lines(self);
+  step_watch_warn_of_agent(&self->watch);
+  return GO_ON;
+}
+
 static int fail_agent(struct follow *self) {
   return fail(self, "has no result: the agent is gone");
 }
@@ -339,10 +345,10 @@ typedef int action(struct follow *self);
 /* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[FOLLOW_STATES][WATCH_REPORTS] = {
-    /*                nothing  signal       output gone  absent    agent gone  Redis gone */
-    [FOLLOW_ALL] =    {NULL,   obey_signal, stop_unread, NULL,     NULL,       fail_redis},
-    [FOLLOW_WAITS] =  {NULL,   obey_signal, stop_unread, conclude, NULL,       fail_redis},
-    [FOLLOW_RUNS] =   {NULL,   obey_signal, stop_unread, conclude, fail_agent, fail_redis},
+    /*                nothing  signal       output gone  absent    agent away, gone  Redis gone */
+    [FOLLOW_ALL] =    {NULL,   obey_signal, stop_unread, NULL,     warn, NULL,       fail_redis},
+    [FOLLOW_WAITS] =  {NULL,   obey_signal, stop_unread, conclude, warn, NULL,       fail_redis},
+    [FOLLOW_RUNS] =   {NULL,   obey_signal, stop_unread, conclude, warn, fail_agent, fail_redis},
     [FOLLOW_ENDED] =  {NULL,   obey_signal, stop_unread},
     [FOLLOW_FAILED] = {NULL,   obey_signal, stop_unread},
 };
@@ -406,8 +412,6 @@ static int begin(struct follow *self, struct error *error) {
   const bool shows_old = strcmp(self->history.after, self->history.newest) != 0;
   if (!has_id && !shows_old && self->history.id[0] != '\0')
     add_step(self, self->history.id, strlen(self->history.id))->seq = self->history.seq;
-  if (has_id)
-    (void)step_watch_look(&self->watch); /* shows its place in the queue */
   return 0;
 }
 

@@ -126,6 +126,7 @@ static int check_agent(const struct run_step *self, struct error *error) {
   struct program *program = self->program;
   struct job_agent agent;
   struct job_steps steps;
+  size_t waiting = 0;
   if (job_await_agent(program, &agent, error) != 0)
     return -1;
   const bool is_alive = agent.is_alive, has_stdin = job_agent_can(&agent, "stdin");
@@ -134,7 +135,8 @@ static int check_agent(const struct run_step *self, struct error *error) {
     return has_stdin || !self->input ? 0 : error_set(error, "-i needs an agent with stdin");
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
-  const size_t waiting = steps.count;
+  for (size_t i = 0; i < steps.count; i++)
+    waiting += !steps.list[i].is_taken;
   job_steps_release(&steps);
   return error_set(error,
                    "no agent for %.60s: no heartbeat, and %zu step%s; --detach pushes it anyway",

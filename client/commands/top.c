@@ -158,7 +158,8 @@ static int read_queue(struct program *program, struct watched *self, struct erro
   if (pipeline_length(program->redis, self->keys.in, &in, error) != 0 ||
       pipeline_length(program->redis, self->keys.inflight, &inflight, error) != 0)
     return -1;
-  self->queue = in + inflight - (inflight > 0 && self->step_id != NULL);
+  const int64_t fetched = inflight - (inflight > 0 && self->step_id != NULL);
+  self->queue = in + (self->agent.is_alive ? fetched : 0);
   return 0;
 }
 

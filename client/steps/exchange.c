@@ -167,6 +167,11 @@ static int conclude(struct exchange *self) {
   return GO_ON;
 }
 
+static int warn(struct exchange *self) {
+  step_watch_warn_of_agent(&self->watch);
+  return GO_ON;
+}
+
 static int fail_agent(struct exchange *self) {
   terminal_error(&self->program->terminal, "the agent is gone: %s has no result", self->name.text);
   return EXIT_CLIENT;
@@ -181,10 +186,10 @@ typedef int action(struct exchange *self);
 /* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
-    /*                    nothing  signal       output gone     absent    agent gone  Redis gone */
-    [EXCHANGE_WAITS] =    {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_RUNS] =     {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_DISCARDS] = {NULL,   obey_signal, limit_discard},
+    /*                 nothing signal       output gone     absent   away  gone       Redis gone */
+    [EXCHANGE_WAITS] = {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
+    [EXCHANGE_RUNS] =  {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
+    [EXCHANGE_DISCARDS] = {NULL, obey_signal, limit_discard},
 };
 /* clang-format on */
 

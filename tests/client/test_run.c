@@ -224,7 +224,14 @@ JOB_TEST(a_waiting_step_shows_how_many_are_before_it) {
     (void)job_push_echo(job, "waits");
   sandbox_wait_steps(job, 41);
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
-  sandbox_terminal_wait(terminal, " waits for 41 steps");
+  sandbox_terminal_wait(terminal, "waiting for step ");
+  sandbox_terminal_wait(terminal, " and 40 more (echo up; exec sleep …, running for ");
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_expect_exit(terminal, 130);
+  struct agent_process *client = sandbox_start(job, "exec $S run -- true");
+  agent_process_wait_log(client, " and 40 more (echo up; exec sleep …, running for ");
+  assert_int_equal(strncmp(agent_process_log(client), "waiting for step ", 17), 0);
+  assert_int_equal(kill(agent_process_pid(client), SIGINT), 0);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 130);
+  agent_process_free(client);
 }
