@@ -119,6 +119,13 @@ JOB_TEST_NO_AGENT(without_an_agent_run_pushes_nothing) {
   job_wait_length(job, "in", 1);
 }
 
+JOB_TEST_NO_AGENT(a_relative_directory_begins_where_steps_start) {
+  job_do(job, "SET sandbox:%s:heartbeat %s", job->id, "{\"WorkingDirectory\":\"/srv\"}");
+  sandbox_expect(job, "$S run --detach -w a/b -- true", 0, NULL, "");
+  const char *step = job_ask_text(job, "LINDEX sandbox:%s:in 0", job->id);
+  assert_non_null(strstr(step, "\"workingDirectory\":\"/srv/a/b\""));
+}
+
 JOB_TEST(closed_standard_descriptors_are_not_reused) {
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3' 2>&-", 3, "a\n", "");
   sandbox_expect(job, "$S run -- sh -c 'echo a; exit 3' <&-", 3, "a\n", "");
