@@ -25,7 +25,7 @@ JOB_TEST(follow_shows_a_step_that_has_ended_and_exits_with_its_code) {
   sandbox_expect(job, "$S --json follow 1111 | grep -o 'exit=.*False'", 0,
                  "exit=3 timedOut=False\n", "");
   job_wait_length(job, "results", 0);
-  sandbox_expect(job, "$S run --id " OTHER " -t 1 -- sleep 60", 124, "", "");
+  sandbox_expect(job, "$S run --id " OTHER " -t 1 -- sleep 60", 124, "", NULL);
   sandbox_expect(job, "$S follow " OTHER, 124, "", NULL);
 }
 

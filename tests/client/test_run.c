@@ -20,11 +20,28 @@ JOB_TEST(a_step_is_not_pushed_without_the_rights_to_follow_it) {
 JOB_TEST(run_prints_the_output_and_exits_with_the_code) {
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
   sandbox_expect(job, "$S run -c 'echo $0; exit 0'", 0, "sh\n", "");
-  sandbox_expect(job, "$S run -- sh -c 'kill -TERM $$'", 128 + SIGTERM, "", "");
-  sandbox_expect(job, "$S run -t 1 -- sleep 60", 124, "", "");
+  sandbox_expect(job, "$S run -- sh -c 'kill -TERM $$'", 128 + SIGTERM, "", NULL);
+  sandbox_expect(job, "$S run -t 1 -- sleep 60", 124, "", NULL);
   sandbox_expect(job, "$S run -- no-such-command", 127, "",
                  "sandbox: no-such-command: command not found on PATH\n");
   sandbox_expect(job, "$S run -- /etc/passwd", 126, "", NULL);
+}
+
+/* The line also has the id and the time. */
+static void expect_reason(struct job *job, const char *script, const char *reason) {
+  static const char *const shorten = "2>&1 | sed -E 's/^✗ [0-9a-f]{4} (.*) after .*/\\1/'";
+  sandbox_expect(job, job_format(job, "{ %s; } %s", script, shorten), 0, reason, "");
+}
+
+JOB_TEST(a_step_that_does_not_end_by_itself_says_so) {
+  expect_reason(job, "$S run -- sh -c 'kill -TERM $$'", "killed by SIGTERM\n");
+  expect_reason(job, "$S run -t 1 -- sleep 60", "timed out\n");
+  expect_reason(job, "$S -q run -t 1 -- sleep 60", "");
+  expect_reason(job, "$S run -c 'exit 130'", "");
+  expect_reason(job,
+                "$S run -- sleep 60 & p=$!; until $S cancel --running 2>&1 | grep -q cancelling; "
+                "do :; done; wait",
+                "cancelled: by a cancel step\n");
 }
 
 JOB_TEST(run_sets_directory_variables_and_input) {
@@ -66,21 +83,37 @@ JOB_TEST_NO_AGENT(a_full_redis_ends_run) {
   job_do(job, "CONFIG SET maxmemory 0");
 }
 
-/* exit(3) only uses the lower 8 bits. */
-JOB_TEST_NO_AGENT(an_exit_code_out_of_range_is_an_error) {
+static void expect_end(struct job *job, int exit_code, const char *end, int code,
+                       const char *errors) {
   const char *id = "11111111-aaaa-4aaa-8aaa-000000000001";
   job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
   struct agent_process *client =
       sandbox_start(job, job_format(job, "exec $S run --id %s -- x", id));
   job_wait_length(job, "in", 1);
-  job_do(job, "LPUSH sandbox:%s:results {\"stepId\":\"%s\",\"exitCode\":256}", job->id, id);
-  job_do(job,
-         "XADD sandbox:%s:events * data {\"stepId\":\"%s\",\"seq\":1,\"kind\":\"completed\","
-         "\"line\":\"exit=256%stimedOut=False\"}",
-         job->id, id, " ");
+  const char *result = job_json(job, "{'stepId':'%s','exitCode':%d,%s}", id, exit_code, end);
+  job_do(job, "LPUSH sandbox:%s:results %s", job->id, result);
+  const char *event = job_json(job,
+                               "{'stepId':'%s','seq':1,'kind':'completed',"
+                               "'line':'exit=%d timedOut=False'}",
+                               id, exit_code);
+  job_do(job, "XADD sandbox:%s:events * data %s", job->id, event);
   job_do(job, "DEL sandbox:%s:in", job->id);
-  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), code);
+  assert_string_equal(agent_process_log(client), errors);
   agent_process_free(client);
+}
+
+/* exit(3) only uses the lower 8 bits. */
+JOB_TEST_NO_AGENT(an_exit_code_out_of_range_is_an_error) {
+  expect_end(job, 256, "'end':{}", 125, "sandbox: not run\n");
+}
+
+JOB_TEST_NO_AGENT(a_step_that_was_killed_for_its_memory_says_so) {
+  expect_end(job, 137,
+             "'errorMessage':'the memory was exhausted\\nout','end':{'cause':'memoryLimit'}", 137,
+             "✗ 1111 the memory was exhausted\n");
+  expect_end(job, 1, "'end':{'cause':'exited','oomKilled':true}", 1,
+             "✗ 1111 exit 1, out of memory\n");
 }
 
 JOB_TEST(the_json_option_prints_the_events_and_the_result) {
