@@ -94,6 +94,15 @@ JOB_TEST(top_prints_one_round_without_a_terminal) {
   expect_shape(job, "$S top | tail -1", "s/ +/ /g;s/^[^ ]* sh [0-9]*s .* 1 -$/good/", "good\n");
 }
 
+/* The figures are those of the container, not of the job. */
+JOB_TEST_NO_AGENT(jobs_and_top_name_the_container) {
+  job_do(job, "SET sandbox:x:heartbeat {}");
+  sandbox_expect(job, "$S -j x top | head -n 1 | grep -o 'CONTAINER [A-Z]*'", 0,
+                 "CONTAINER CPU\nCONTAINER MEM\n", "");
+  sandbox_expect(job, "$S jobs | head -n 1 | grep -o 'CONTAINER [A-Z]*'", 0,
+                 "CONTAINER MEM\nCONTAINER CPU\n", "");
+}
+
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
 JOB_TEST(top_runs_until_an_interrupt) {
@@ -102,6 +111,15 @@ JOB_TEST(top_runs_until_an_interrupt) {
   sandbox_terminal_forget(terminal);
   sandbox_terminal_wait(terminal, "STEPS/MIN\r\n");
   sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 0);
+}
+
+JOB_TEST_NO_AGENT(a_terminal_shows_a_long_name_without_its_middle) {
+  const char *name = "build-of-a-very-long-branch-name-7f3a91é42";
+  job_do(job, "SET sandbox:%s:heartbeat {}", name);
+  sandbox_expect(job, job_format(job, "$S jobs | grep -c '^%s '", name), 0, "1\n", "");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S jobs");
+  sandbox_terminal_wait(terminal, "\r\nbuild-of-a-…me-7f3a91é42  0.1.0 or older");
   sandbox_terminal_expect_exit(terminal, 0);
 }
 
