@@ -100,10 +100,16 @@ struct settings {
   bool quiet;
 };
 
+/* Files and Secrets often end with a line break, which belongs to no value. */
 static void read_variables(struct settings *settings) {
   for (size_t i = 0; i < TEXTS; i++) {
-    const char *value = getenv(variables[i]);
-    settings->texts[i] = value != NULL && value[0] != '\0' ? value : NULL;
+    char *value = getenv(variables[i]);
+    size_t length = value != NULL ? strlen(value) : 0;
+    if (length > 0 && value[length - 1] == '\n') {
+      length -= length > 1 && value[length - 2] == '\r' ? 2 : 1;
+      value[length] = '\0';
+    }
+    settings->texts[i] = length > 0 ? value : NULL;
   }
 }
 
@@ -288,6 +294,7 @@ static int run_command_at(struct program *self, struct settings *settings, int a
 
 /* A full disk is an error. A reader such as head(1) that has read enough is not. */
 static int flush_output(struct program *self, int code) {
+  terminal_reset_colors(&self->terminal);
   if (terminal_flush(&self->terminal) == 0 || code != 0 || terminal_reader_is_gone())
     return code;
   terminal_error(&self->terminal, "cannot write to standard output");

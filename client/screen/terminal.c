@@ -75,12 +75,25 @@ enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece
   return is_control(text, sequence) ? PIECE_CONTROL : PIECE_TEXT;
 }
 
-static void put_visible(FILE *out, const char *text, size_t length) {
+static const char reset[] = "\x1b[0m";
+
+static void put_visible(FILE *out, bool *is_colored, const char *text, size_t length) {
   for (size_t at = 0, piece; at < length; at += piece) {
-    if (terminal_next(text + at, length - at, &piece) == PIECE_CONTROL)
+    const enum terminal_piece kind = terminal_next(text + at, length - at, &piece);
+    if (kind == PIECE_COLOR)
+      *is_colored = piece + 1 != sizeof reset || memcmp(text + at, reset, piece) != 0;
+    if (kind == PIECE_CONTROL)
       (void)fputs(UTF8_REPLACEMENT, out);
     else
       (void)fwrite(text + at, 1, piece, out);
+  }
+}
+
+void terminal_reset_colors(struct terminal *self) {
+  for (int i = 0; i < 2; i++) {
+    if (self->is_colored[i])
+      (void)fputs(reset, i == 0 ? stdout : stderr);
+    self->is_colored[i] = false;
   }
 }
 
@@ -88,7 +101,7 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
   FILE *out = to_stderr ? stderr : stdout;
   terminal_status(self, "");
   if (self->is_tty[to_stderr])
-    put_visible(out, bytes, length);
+    put_visible(out, &self->is_colored[to_stderr], bytes, length);
   else if (length == 1)
     (void)putc(*bytes, out);
   else
@@ -127,6 +140,7 @@ __attribute__((format(printf, 4, 0))) static void put_message(struct terminal *s
   char text[2048];
   struct buffer line = {0};
   terminal_status(self, "");
+  terminal_reset_colors(self);
   (void)fflush(stdout);
   (void)vsnprintf(text, sizeof text, format, arguments);
   buffer_add_string(&line, color != COLOR_NONE ? terminal_color(self, true, color) : "");

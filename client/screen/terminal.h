@@ -16,6 +16,7 @@ struct terminal {
   bool is_tty[2], has_colors[2]; /* of standard output and standard error */
   bool quiet;                    /* only errors are shown */
   bool has_status;               /* a status line is shown */
+  bool is_colored[2];            /* the output of a step has set colors */
 };
 
 /* Call it before anything is written. */
@@ -30,6 +31,9 @@ int terminal_width(const struct terminal *self);
 /* Writes a step's bytes. On a terminal, control characters become U+FFFD, except tabs, line ends
    and color sequences (SGR). Returns 0, or -1 if they cannot be written. */
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length);
+
+/* Ends the colors that the output of a step has set. Messages do it, too. */
+void terminal_reset_colors(struct terminal *self);
 
 /* Writes one JSON value as a line of standard output. A line end inside it becomes a space, because
    text from Redis may not be JSON. Returns 0, or -1 as terminal_put does. */

@@ -65,6 +65,8 @@ JOB_TEST(flags_may_follow_the_command) {
                  "J=$JOB_ID U=$REDIS_URL; unset JOB_ID REDIS_URL; $S run -j $J -u $U -- echo a", 0,
                  "a\n", "");
   sandbox_expect(job, "$S run --json -- true | wc -l", 0, "3\n", "");
+  sandbox_expect(job, "JOB_ID=\"$JOB_ID\n\" REDIS_URL=\"$REDIS_URL\r\n\"; $S run -- echo a", 0,
+                 "a\n", "");
   sandbox_expect(job, "$S run -w / echo --json -q -j 4", 0, "--json -q -j 4\n", "");
   sandbox_expect(job, "$S run -- echo --json -u redis://a:b@c", 0, "--json -u redis://a:b@c\n", "");
   sandbox_expect(job, "$S ps --json -j none", 0, "[]\n", "");
@@ -231,6 +233,13 @@ JOB_TEST(the_last_line_says_how_the_step_ended) {
   sandbox_terminal_wait(terminal, "a\r\n");
   sandbox_terminal_wait(terminal, "exit 3 after ");
   sandbox_terminal_expect_exit(terminal, 3);
+}
+
+JOB_TEST(the_colors_of_a_step_end_with_it) {
+  struct sandbox_terminal *terminal = sandbox_terminal_start(
+      job, "exec $S --color never -q run -c 'printf \"\\033[0m\\033[31mred\n\"'");
+  sandbox_terminal_wait(terminal, "\x1b[0m\x1b[31mred\r\n\x1b[0m");
+  sandbox_terminal_expect_exit(terminal, 0);
 }
 
 JOB_TEST(control_characters_do_not_reach_a_terminal) {
