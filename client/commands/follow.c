@@ -8,7 +8,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "client/commands/command.h"
@@ -191,7 +190,7 @@ static void show_command(struct follow *self, const struct followed *step,
    event that is seen need not be its first one. */
 static uint64_t count_missed(const struct follow *self, const struct followed *step, uint64_t seq) {
   const struct history_query *query = &self->query;
-  const bool wants_whole = query->id != NULL && !query->has_lines && query->since_ms == 0;
+  const bool wants_whole = query->id != NULL && !query->has_lines && !query->has_age;
   if (step->seq > 0)
     return seq > step->seq ? seq - step->seq - 1 : 0;
   return wants_whole && seq > 2 ? seq - 2 : 0; /* the first event is `started` */
@@ -432,8 +431,8 @@ static int follow_steps(struct follow *self) {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* Converts an age such as 30s, 5m, 2h or 1d to a time. */
-static bool parse_since(const char *text, int64_t *since_ms) {
+/* Parses an age such as 30s, 5m, 2h or 1d. */
+static bool parse_age(const char *text, int64_t *age_ms) {
   static const char units[] = "smhd";
   static const int64_t seconds[] = {1, 60, 3600, 86400};
   char *end;
@@ -441,8 +440,7 @@ static bool parse_since(const char *text, int64_t *since_ms) {
   const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
   if (text[0] < '0' || text[0] > '9' || unit == NULL || end[1] != '\0' || number > 100000000)
     return false;
-  *since_ms = clock_unix_ms() - (int64_t)number * seconds[unit - units] * 1000;
-  *since_ms = *since_ms > 0 ? *since_ms : 1;
+  *age_ms = (int64_t)number * seconds[unit - units] * 1000;
   return true;
 }
 
@@ -457,7 +455,7 @@ static bool set_option(struct follow *self, int flag) {
   if (flag == 'n')
     return (query->has_lines = parse_lines(optarg, &query->lines));
   if (flag == 'S')
-    return parse_since(optarg, &query->since_ms);
+    return (query->has_age = parse_age(optarg, &query->age_ms));
   if (flag == 'A')
     return self->all = true;
   if (flag == 'T')

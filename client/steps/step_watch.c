@@ -281,6 +281,21 @@ static void check_agent(struct step_watch *self, int64_t now_ms) {
   job_agent_release(&agent);
 }
 
+/* The stream was deleted or lost if no new entry has arrived and its newest one is older than the
+   last one. XREAD would not return its entries until their ids are higher. */
+static void check_stream(struct step_watch *self) {
+  struct error ignored;
+  char newest[ENTRY_ID_SIZE];
+  const bool is_idle = strcmp(self->before, self->last) == 0;
+  memcpy(self->before, self->last, sizeof self->before);
+  if (!is_idle || history_newest(self->program, newest, &ignored) != 0 ||
+      entry_compare(newest, self->before) >= 0)
+    return;
+  (void)snprintf(self->last, sizeof self->last, "0-0");
+  terminal_say(&self->program->terminal, COLOR_YELLOW,
+               "the stream of events begins again: lines may be missing");
+}
+
 static enum watch_report check(struct step_watch *self) {
   const int64_t now_ms = clock_monotonic_ms();
   if (pipeline_away_ms(self->reader) > PIPELINE_TIMEOUT_MS)
@@ -293,6 +308,7 @@ static enum watch_report check(struct step_watch *self) {
   if (now_ms >= self->checked_ms + CHECK_MS) {
     self->checked_ms = now_ms;
     check_agent(self, now_ms);
+    check_stream(self);
     if (self->id != NULL && !step_watch_look(self))
       return WATCH_STEP_ABSENT;
     self->present_ms = now_ms;

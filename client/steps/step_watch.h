@@ -48,8 +48,9 @@ struct step_watch {
   const struct step_watch_handler *handler;
   void *owner;
   bool is_reading;
-  char last[ENTRY_ID_SIZE]; /* the last entry that was read; the owner sets the first one */
-  unsigned count;           /* entries per read */
+  char last[ENTRY_ID_SIZE];   /* the last entry that was read; the owner sets the first one */
+  char before[ENTRY_ID_SIZE]; /* `last` at the last check */
+  unsigned count;             /* entries per read */
   struct buffer space;
   int signal_fd;
   struct event *signals, *tick;

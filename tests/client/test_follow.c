@@ -115,6 +115,27 @@ JOB_TEST_NO_AGENT(trimmed_lines_are_counted) {
   sandbox_expect(job, "$S --json follow 1111 | wc -l", 0, "4\n", "");
 }
 
+/* The agent's clock, which makes the timestamps, may be wrong. */
+JOB_TEST_NO_AGENT(an_age_is_measured_by_the_clock_of_redis) {
+  add_event(job, ID, 1, "stdout", "new", "");
+  add_event(job, ID, 2, "completed", "exit=0 timedOut=False", "");
+  sandbox_expect(job, "$S follow --since 1h 1111", 0, "new\n", "");
+}
+
+JOB_TEST_NO_AGENT(a_stream_that_begins_again_is_read_from_its_beginning) {
+  const char *key = job_format(job, "sandbox:%s:events", job->id);
+  const char *last = job_json(job, "{'stepId':'" ID "','kind':'stdout','line':'a','seq':2}");
+  job_do(job, "XADD %s 99999999999999-0 data %s", key, last);
+  struct agent_process *follow = sandbox_start(job, "exec $S follow -n 1");
+  sandbox_wait_output(follow, "a\n");
+  job_do(job, "DEL %s", key);
+  add_event(job, ID, 3, "stdout", "b", "");
+  sandbox_wait_output(follow, "a\nb\n");
+  assert_string_equal(agent_process_log(follow),
+                      "the stream of events begins again: lines may be missing\n");
+  agent_process_free(follow);
+}
+
 JOB_TEST_NO_AGENT(partial_lines_are_joined_and_each_line_has_its_step_and_time) {
   add_event(job, ID, 1, "started", "sh", "");
   add_event(job, ID, 2, "stdout", "A", ",'partial':true");
