@@ -43,14 +43,15 @@ JOB_TEST_NO_AGENT(a_long_queue_is_listed_completely) {
 
 JOB_TEST_NO_AGENT(steps_that_were_taken_are_lost_without_an_agent) {
   static const char *const steps[][2] = {
-      {"inflight", "{\"stepId\":\"aaaa\",\"command\":\"npm\",\"args\":[\"run\",\"a b\"]}"},
+      {"inflight", "{\"stepId\":\"aaaa\",\"command\":\"wc\",\"args\":[\"-c\",\"a b\"]}"},
       {"inflight", "{\"stepId\":\"bbbb\",\"kind\":\"readFile\",\"path\":\"/b\"}"},
-      {"in", "{\"stepId\":\"cccc\",\"command\":\"sh\",\"args\":[\"-c\",\"echo c\\necho d\"]}"}};
+      {"in",
+       "{\"stepId\":\"cccc\",\"command\":\"/bin/sh\",\"args\":[\"-ec\",\"echo c\\necho d\"]}"}};
   for (size_t i = 0; i < 3; i++)
     job_do(job, "LPUSH sandbox:%s:%s %s", job->id, steps[i][0], steps[i][1]);
   job_do(job, "SET sandbox:%s:started aaaa", job->id);
   expect_shape(job, "$S ps | tail -n 3", "s/ +/ /g",
-               "aaaa run lost - npm run a b\nbbbb readFile lost - /b\ncccc run waiting 1 echo c\n");
+               "aaaa run lost - wc -c a b\nbbbb readFile lost - /b\ncccc run waiting 1 echo c\n");
   sandbox_expect(job, "$S ps --json | grep -o '\"state\":\"lost\"' | wc -l", 0, "2\n", "");
   sandbox_expect(job, "$S run -- true", 125, "",
                  job_format(job,
