@@ -107,23 +107,22 @@ static bool dry_run(struct doctor *self, const char *user, const struct need *ne
   return true;
 }
 
-/* Returns true. */
-static bool try_need(struct doctor *self, const struct need *need, struct missing_rights *missing) {
+static void try_need(struct doctor *self, const struct need *need, struct missing_rights *missing) {
   const char *words[NEED_WORDS + 1];
   char names[2][256];
   bool of_key;
-  missing->is_unsure |= need->kind != NEED_READ;
-  if (need->kind != NEED_READ)
-    return true;
+  if (need->kind != NEED_READ) {
+    missing->is_unsure = true;
+    return;
+  }
   fill_words(self, need, words, names);
   if (doctor_query(self, words, reply_to_nothing, NULL) != PIPELINE_REFUSED ||
       !doctor_is_denied(self, &of_key))
-    return true;
+    return;
   if (of_key)
     missing->keys = true;
   else
     add_missing(missing, need->words[0]);
-  return true;
 }
 
 /* --- users ------------------------------------------------------------------------------------ */
@@ -175,7 +174,7 @@ static bool check_client(struct doctor *self) {
   for (size_t i = 0; i < count; i++) {
     can_dry_run = can_dry_run && dry_run(self, self->user, &client_needs[i], &missing);
     if (!can_dry_run)
-      (void)try_need(self, &client_needs[i], &missing);
+      try_need(self, &client_needs[i], &missing);
   }
   if (!is_complete(self, &missing))
     report_missing(self, FINDING_PROBLEM, self->user, "the user", &missing, "");
@@ -228,8 +227,12 @@ static void check_agent(struct doctor *self, bool can_dry_run, bool has_agent, b
   for (size_t i = 0; i < count && is_answered; i++) {
     const struct need *need = &agent_needs[i];
     struct missing_rights *list = need->kind == NEED_SEARCH ? &search : &missing;
-    if (need->kind < NEED_CONTROL || !has_agent || has_control)
-      is_answered = can_dry_run ? dry_run(self, user, need, list) : try_need(self, need, list);
+    if (need->kind >= NEED_CONTROL && has_agent && !has_control)
+      continue;
+    if (can_dry_run)
+      is_answered = dry_run(self, user, need, list);
+    else
+      try_need(self, need, list);
   }
   if (is_answered && !is_complete(self, &missing))
     report_missing(self, is_known ? FINDING_PROBLEM : FINDING_WARNING, user, subject, &missing, "");
