@@ -167,6 +167,11 @@ static int conclude(struct exchange *self) {
   return GO_ON;
 }
 
+static int warn(struct exchange *self) {
+  step_watch_warn_of_agent(&self->watch);
+  return GO_ON;
+}
+
 static int fail_agent(struct exchange *self) {
   terminal_error(&self->program->terminal, "the agent is gone: %s has no result", self->name.text);
   return EXIT_CLIENT;
@@ -181,10 +186,10 @@ typedef int action(struct exchange *self);
 /* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
-    /*                    nothing  signal       output gone     absent    agent gone  Redis gone */
-    [EXCHANGE_WAITS] =    {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_RUNS] =     {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_DISCARDS] = {NULL,   obey_signal, limit_discard},
+    /*                 nothing signal       output gone     absent   away  gone       Redis gone */
+    [EXCHANGE_WAITS] = {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
+    [EXCHANGE_RUNS] =  {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
+    [EXCHANGE_DISCARDS] = {NULL, obey_signal, limit_discard},
 };
 /* clang-format on */
 
@@ -216,7 +221,7 @@ static void try_rights(struct exchange *self) {
   const struct keys *keys = &self->program->keys;
   pipeline_send(redis, WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), on_right, self);
   pipeline_send(redis, WORDS("LRANGE", keys->results, "1", "0"), on_right, self);
-  pipeline_send(redis, WORDS("LREM", keys->results, "1", ""), on_right, self);
+  pipeline_send(redis, WORDS("LREM", keys->results, "1", self->watch.id), on_right, self);
 }
 
 /* Before the first step. */
