@@ -60,6 +60,7 @@ static int run(struct program *self, int argc, char **argv) {
 /* A full disk is an error. A reader such as head(1) that has read enough is not. */
 static int flush_output(struct program *self, int code) {
   struct terminal *terminal = &self->terminal;
+  terminal_reset_colors(terminal);
   (void)terminal_drain(terminal);
   const int failure = terminal->streams[0].failure;
   if (failure == 0 || failure == EPIPE)

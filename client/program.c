@@ -23,6 +23,12 @@ static int read_url(struct program *self, struct error *error) {
   return !self->url.secure || self->url.tls != NULL ? 0 : -1;
 }
 
+static void say_away(void *owner, const struct error *why) {
+  struct program *self = owner;
+  terminal_say(&self->terminal, COLOR_YELLOW, "%s; retrying for up to %d s", why->text,
+               PIPELINE_TIMEOUT_MS / 1000);
+}
+
 int program_begin(struct program *self) {
   struct error error;
   char name[64];
@@ -40,6 +46,7 @@ int program_begin(struct program *self) {
   (void)snprintf(name, sizeof name, "sandbox-%s", self->command);
   self->base = loop_event_base_new();
   self->redis = pipeline_new(self->base, &self->url, name);
+  pipeline_on_away(self->redis, say_away, self);
   return 0;
 }
 

@@ -102,17 +102,24 @@ static int expand_home(struct step *step, struct error *error) {
   return 0;
 }
 
+char *kind_default_directory(void) {
+  struct stat file;
+  char current[PATH_MAX];
+  if (stat(KIND_DIRECTORY, &file) == 0 && S_ISDIR(file.st_mode))
+    return memory_copy(KIND_DIRECTORY, strlen(KIND_DIRECTORY));
+  return getcwd(current, sizeof current) != NULL ? memory_copy(current, strlen(current)) : NULL;
+}
+
 /* A relative directory begins at the agent's own, unless enter_directory has entered it. */
 char *kind_repository(const struct step *step) {
   const char *own = step->working_directory;
-  struct stat file;
-  if (own == NULL && stat(KIND_DIRECTORY, &file) == 0 && S_ISDIR(file.st_mode))
-    own = KIND_DIRECTORY;
   char current[PATH_MAX] = "/";
-  if ((own == NULL || own[0] != '/') && getcwd(current, sizeof current) == NULL)
+  if (own == NULL)
+    return kind_default_directory();
+  if (own[0] != '/' && getcwd(current, sizeof current) == NULL)
     return NULL;
-  bool is_entered = own != NULL && own[0] != '/' && step->target[0] != '/';
-  return path_lexical(current, own == NULL || is_entered ? "." : own);
+  bool is_entered = own[0] != '/' && step->target[0] != '/';
+  return path_lexical(current, is_entered ? "." : own);
 }
 
 /* Makes the text printable. It is truncated in the same place with and without the subject. */

@@ -148,3 +148,7 @@ int kinds_work(char *packed, size_t length);
 
 /* The default working directory of steps; if it does not exist, the agent's own. */
 #define KIND_DIRECTORY "/work"
+
+/* Returns that of the two in which a step starts now, or NULL if it is unknown. The caller frees
+   it. */
+char *kind_default_directory(void);

@@ -72,7 +72,8 @@ static bool is_own(const char *entry) {
          strncmp(entry, ID_VARIABLE, sizeof ID_VARIABLE - 1) == 0;
 }
 
-/* A variable of the step overrides an inherited one; the agent's own override both. */
+/* A variable of the step overrides an inherited one; the agent's own override both. The agent's PWD
+   is not inherited: exec_command sets it. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
                            const char *tag, struct process_spec *spec) {
   const struct run_fields *run = step->fields;
@@ -91,7 +92,8 @@ void run_kind_prepare_spec(const struct kind_context *context, const struct step
   char *const *const sources[] = {step->env, context->environment};
   for (size_t i = 0; i < 2; i++)
     for (char *const *entry = sources[i]; entry != NULL && *entry != NULL; entry++)
-      if (!is_own(*entry) && (i < 1 || !has_name(step->env, *entry))) {
+      if (!is_own(*entry) &&
+          (i < 1 || (strncmp(*entry, "PWD=", 4) != 0 && !has_name(step->env, *entry)))) {
         add_text(body, *entry);
         message->variables++;
       }

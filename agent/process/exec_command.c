@@ -426,13 +426,22 @@ static void reset_signals(void) {
   (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 }
 
+/* Sets PWD to the working directory, unless the step does. `variable` lives until execve(2). */
+static void set_pwd(const struct exec_command *self, char variable[4 + PATH_MAX]) {
+  memcpy(variable, "PWD=", 4);
+  if (self->pwd != NULL && find_variable(self->envp, "PWD=") == NULL &&
+      getcwd(variable + 4, PATH_MAX) != NULL)
+    *self->pwd = variable;
+}
+
 void exec_command(const struct exec_command *self, struct exec_failure *failure) {
-  char space[PATH_MAX];
+  char space[PATH_MAX], variable[4 + PATH_MAX];
   bool in_directory;
   const char *directory = find_directory(self, space, failure);
   if (failure->stage == EXEC_NO_DIRECTORY ||
       !enter_directory(self, directory, failure, &in_directory))
     return;
+  set_pwd(self, variable);
   reset_signals();
   struct path_search search = {.error = ENOENT};
   try_candidates(self, &search);

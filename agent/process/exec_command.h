@@ -32,6 +32,7 @@ struct exec_failure {
 struct exec_command {
   char *const *argv; /* argv[0] is searched in the PATH of envp, unless it contains a slash */
   char *const *envp;
+  char **pwd;                    /* the first of two NULLs behind envp, for PWD; NULL: none */
   const char *directory;         /* NULL: the caller's */
   bool directory_may_be_missing; /* then the caller's is used */
   /* The offset of a "~" in `directory` that stands for the HOME of envp, unless there is an entry

@@ -308,10 +308,11 @@ static void point_to_texts(struct supervision *self) {
   argv[message->arguments] = NULL;
   for (uint32_t i = 0; i < message->variables; i++, at += strlen(at) + 1)
     envp[i] = at;
-  envp[message->variables] = NULL;
+  envp[message->variables] = envp[message->variables + 1] = NULL;
   self->exec = (struct exec_command){
       .argv = argv,
       .envp = envp,
+      .pwd = &envp[message->variables],
       .directory = at,
       .directory_may_be_missing = message->directory_may_be_missing,
       .home_at = message->home_at,

@@ -16,10 +16,10 @@ union control {
   char space[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
 };
 
-/* Returns the size of the body with the pointers, a NULL behind each array, and one pointer for the
-   alignment. */
+/* Returns the size of the body with the pointers, a NULL behind each array, one for PWD, and one
+   for the alignment. */
 static size_t size_of(const struct supervisor_message *self) {
-  return self->length + ((size_t)self->arguments + self->variables + 3) * sizeof(char *);
+  return self->length + ((size_t)self->arguments + self->variables + 4) * sizeof(char *);
 }
 
 /* Preserves errno. */

@@ -46,6 +46,9 @@ static int cancel_steps(struct program *program, const struct job_agent *agent, 
   }
   if (count == 0 && result == 0)
     terminal_say(&program->terminal, COLOR_NONE, "nothing to cancel");
+  else if (result == 0 && !agent->is_alive)
+    terminal_say(&program->terminal, COLOR_YELLOW,
+                 "no agent is alive: the next one cancels these steps, if it starts within a day");
   job_steps_release(&steps);
   return result;
 }

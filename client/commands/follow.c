@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "client/commands/command.h"
@@ -191,7 +190,7 @@ static void show_command(struct follow *self, const struct followed *step,
    event that is seen need not be its first one. */
 static uint64_t count_missed(const struct follow *self, const struct followed *step, uint64_t seq) {
   const struct history_query *query = &self->query;
-  const bool wants_whole = query->id != NULL && !query->has_lines && query->since_ms == 0;
+  const bool wants_whole = query->id != NULL && !query->has_lines && !query->has_age;
   if (step->seq > 0)
     return seq > step->seq ? seq - step->seq - 1 : 0;
   return wants_whole && seq > 2 ? seq - 2 : 0; /* the first event is `started` */
@@ -338,6 +337,12 @@ static int conclude(struct follow *self) {
                     "it was interrupted, cancelled before it ran, or lost");
 }
 
+static int warn(struct follow *self) {
+  end_open_lines(self);
+  step_watch_warn_of_agent(&self->watch);
+  return GO_ON;
+}
+
 static int fail_agent(struct follow *self) {
   return fail(self, "has no result: the agent is gone");
 }
@@ -352,10 +357,10 @@ typedef int action(struct follow *self);
 /* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[FOLLOW_STATES][WATCH_REPORTS] = {
-    /*                nothing  signal       output gone  absent    agent gone  Redis gone */
-    [FOLLOW_ALL] =    {NULL,   obey_signal, stop_unread, NULL,     NULL,       fail_redis},
-    [FOLLOW_WAITS] =  {NULL,   obey_signal, stop_unread, conclude, NULL,       fail_redis},
-    [FOLLOW_RUNS] =   {NULL,   obey_signal, stop_unread, conclude, fail_agent, fail_redis},
+    /*                nothing  signal       output gone  absent    agent away, gone  Redis gone */
+    [FOLLOW_ALL] =    {NULL,   obey_signal, stop_unread, NULL,     warn, NULL,       fail_redis},
+    [FOLLOW_WAITS] =  {NULL,   obey_signal, stop_unread, conclude, warn, NULL,       fail_redis},
+    [FOLLOW_RUNS] =   {NULL,   obey_signal, stop_unread, conclude, warn, fail_agent, fail_redis},
     [FOLLOW_ENDED] =  {NULL,   obey_signal, stop_unread},
     [FOLLOW_FAILED] = {NULL,   obey_signal, stop_unread},
 };
@@ -414,8 +419,6 @@ static int begin(struct follow *self, struct error *error) {
   const bool shows_old = strcmp(self->history.after, self->history.newest) != 0;
   if (!has_id && !shows_old && self->history.id[0] != '\0')
     add_step(self, self->history.id, strlen(self->history.id))->seq = self->history.seq;
-  if (has_id)
-    (void)step_watch_look(&self->watch); /* shows its place in the queue */
   return 0;
 }
 
@@ -438,8 +441,8 @@ static int follow_steps(struct follow *self) {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* Converts an age such as 30s, 5m, 2h or 1d to a time. */
-static bool parse_since(const char *text, int64_t *since_ms) {
+/* Parses an age such as 30s, 5m, 2h or 1d. */
+static bool parse_age(const char *text, int64_t *age_ms) {
   static const char units[] = "smhd";
   static const int64_t seconds[] = {1, 60, 3600, 86400};
   char *end;
@@ -447,8 +450,7 @@ static bool parse_since(const char *text, int64_t *since_ms) {
   const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
   if (text[0] < '0' || text[0] > '9' || unit == NULL || end[1] != '\0' || number > 100000000)
     return false;
-  *since_ms = clock_unix_ms() - (int64_t)number * seconds[unit - units] * 1000;
-  *since_ms = *since_ms > 0 ? *since_ms : 1;
+  *age_ms = (int64_t)number * seconds[unit - units] * 1000;
   return true;
 }
 
@@ -462,7 +464,7 @@ static bool set_option(struct follow *self, int flag) {
   struct history_query *query = &self->query;
   if (flag == 'n' && !(query->has_lines = parse_lines(optarg, &query->lines)))
     return options_fail(self->program, "-n: not a number: '%.60s'", optarg);
-  if (flag == 'S' && !parse_since(optarg, &query->since_ms))
+  if (flag == 'S' && !(query->has_age = parse_age(optarg, &query->age_ms)))
     return options_fail(self->program, "--since: not an age such as 30s, 5m, 2h or 1d: '%.60s'",
                         optarg);
   self->all |= flag == 'A';

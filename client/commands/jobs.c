@@ -36,9 +36,10 @@ static void print_json(struct terminal *terminal, const char *job, const struct 
   buffer_release(&json);
 }
 
-static void add_row(struct table *table, const char *job, const struct job_agent *agent) {
+static void add_row(struct table *table, const struct terminal *terminal, const char *job,
+                    const struct job_agent *agent) {
   const double cpu = job_agent_figure(agent, "CpuSeconds");
-  table_add(table, job);
+  table_add_name(table, terminal, job);
   table_add(table, job_agent_version(agent));
   table_add_format(table, "%d", agent->pid);
   table_add_format(table, "%s ago", figure_duration(agent->age_ms / 1000).text);
@@ -54,8 +55,9 @@ static void add_row(struct table *table, const char *job, const struct job_agent
 }
 
 static int list(struct program *program, const struct texts *ids, struct error *error) {
-  static const char *const heads[] = {"JOB", "AGENT", "PID",    "ALIVE",     "STEP",     "MEM",
-                                      "CPU", "OK",    "FAILED", "TIMED OUT", "CANCELLED"};
+  static const char *const heads[] = {"JOB",    "AGENT",         "PID",           "ALIVE",
+                                      "STEP",   "CONTAINER MEM", "CONTAINER CPU", "OK",
+                                      "FAILED", "TIMED OUT",     "CANCELLED"};
   struct table table = {0};
   int result = 0;
   table_begin(&table, heads, sizeof heads / sizeof *heads);
@@ -67,7 +69,7 @@ static int list(struct program *program, const struct texts *ids, struct error *
     if (result == 0 && agent.is_alive && program->json)
       print_json(&program->terminal, ids->texts[i], &agent);
     else if (result == 0 && agent.is_alive)
-      add_row(&table, ids->texts[i], &agent);
+      add_row(&table, &program->terminal, ids->texts[i], &agent);
     job_agent_release(&agent);
     keys_release(&keys);
   }

@@ -30,6 +30,13 @@ static int read_view(struct program *program, struct view *self, struct error *e
   return 0;
 }
 
+/* The next agent answers a lost step, or runs it if it was not started. */
+static const char *state_of(const struct view *self, const struct job_step *step) {
+  if (step->is_taken && !self->agent.is_alive)
+    return "lost";
+  return step->is_running ? "running" : "waiting";
+}
+
 static void print_json(struct terminal *terminal, const struct view *self) {
   struct buffer json = {0};
   buffer_add_string(&json, "[");
@@ -39,7 +46,7 @@ static void print_json(struct terminal *terminal, const struct view *self) {
     buffer_add_string(&json, i > 0 ? ",{" : "{");
     figure_add_json_text(&json, "id", step->id);
     figure_add_json_text(&json, "kind", step->kind);
-    figure_add_json_text(&json, "state", step->is_running ? "running" : "waiting");
+    figure_add_json_text(&json, "state", state_of(self, step));
     figure_add_json_text(&json, "since", since[0] != '\0' ? since : NULL);
     figure_add_json_text(&json, "target", step->target);
     buffer_add_string(&json, "}");
@@ -80,13 +87,9 @@ static int print_head(struct program *program, const struct view *self, struct e
   return 0;
 }
 
-static void add_since(struct table *table, const struct started *started, size_t place) {
-  if (place > 0)
-    table_add_format(table, "%zu", place);
-  else if (started->timestamp[0] != '\0')
-    table_add(table, figure_duration((clock_unix_ms() - started->unix_ms) / 1000).text);
-  else
-    table_add(table, "-");
+static void add_since(struct table *table, const struct started *started) {
+  const int64_t ms = clock_unix_ms() - started->unix_ms;
+  table_add(table, started->timestamp[0] != '\0' ? figure_duration(ms / 1000).text : "-");
 }
 
 static void print_steps(struct program *program, const struct view *self) {
@@ -98,8 +101,13 @@ static void print_steps(struct program *program, const struct view *self) {
     const struct job_step *step = &self->steps.list[i];
     table_add(&table, job_shorten_step(step).text);
     table_add(&table, step->kind);
-    table_add(&table, step->is_running ? "running" : "waiting");
-    add_since(&table, &self->started, step->is_running ? 0 : ++place);
+    table_add(&table, state_of(self, step));
+    if (step->is_running)
+      add_since(&table, &self->started);
+    else if (step->is_taken && !self->agent.is_alive)
+      table_add(&table, "-");
+    else
+      table_add_format(&table, "%zu", ++place);
     table_add_or_nothing(&table, step->target);
   }
   table_print(&table, &program->terminal, 0);

@@ -10,6 +10,7 @@
 #include "client/commands/command.h"
 #include "client/exit_code.h"
 #include "client/options.h"
+#include "client/redis/json_field.h"
 #include "client/screen/figure.h"
 #include "client/steps/exchange.h"
 #include "client/steps/outcome.h"
@@ -32,6 +33,7 @@ struct run_step {
   struct program *program;
   char id[STEP_ID_SIZE];
   const char *directory;
+  char *absolute;         /* the directory, if it was relative */
   const char **variables; /* NAME=value, or NAME */
   size_t variable_count;
   unsigned long long timeout;
@@ -221,18 +223,35 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
   return result;
 }
 
+static bool is_relative(const char *path) {
+  return path != NULL && path[0] != '/';
+}
+
+/* Paths of the other commands begin where steps start. To an agent, -w begins at its own directory.
+   Without that of steps, as before 0.3, the path stays relative. */
+static void make_absolute(struct run_step *self, const struct job_agent *agent) {
+  const char *start = json_field_text(agent->heartbeat, "WorkingDirectory", NULL);
+  if (is_relative(self->directory) && start != NULL)
+    self->directory = self->absolute = memory_format("%s/%s", start, self->directory);
+}
+
 /* Without an agent, the step might wait forever. */
-static int check_agent(const struct run_step *self, struct exchange *exchange,
-                       struct error *error) {
+static int check_agent(struct run_step *self, struct exchange *exchange, struct error *error) {
   struct program *program = self->program;
   struct job_agent agent;
   struct job_steps steps;
+  size_t waiting = 0;
+  if (self->detach && !is_relative(self->directory))
+    return 0;
   if (job_await_agent(program, &agent, error) != 0)
     return -1;
   const bool is_alive = agent.is_alive, has_stdin = job_agent_can(&agent, "stdin");
   const bool has_raw = job_agent_can(&agent, "raw");
   exchange->acknowledges = job_agent_can(&agent, "flowControl");
+  make_absolute(self, &agent);
   job_agent_release(&agent);
+  if (self->detach)
+    return 0;
   if (is_alive && !has_stdin && self->input)
     return error_set(error, "-i needs an agent with stdin");
   if (is_alive && !has_raw && self->form == FORM_RAW)
@@ -241,7 +260,8 @@ static int check_agent(const struct run_step *self, struct exchange *exchange,
     return 0;
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
-  const size_t waiting = steps.count;
+  for (size_t i = 0; i < steps.count; i++)
+    waiting += !steps.list[i].is_taken;
   job_steps_release(&steps);
   return error_set(error,
                    "no agent for %.60s: no heartbeat, and %zu step%s; --detach pushes it anyway",
@@ -268,8 +288,7 @@ static int run_in_queue(struct run_step *self) {
   struct error error;
   exchange_begin(&exchange, self->program, &handler, self);
   int code = -1;
-  if ((self->detach || check_agent(self, &exchange, &error) == 0) &&
-      make_step(self, &exchange, &json, &error) == 0)
+  if (check_agent(self, &exchange, &error) == 0 && make_step(self, &exchange, &json, &error) == 0)
     code = push_and_wait(self, &exchange, json.bytes, &error);
   if (code < 0) {
     const int signal_code = exchange_check_signals(&exchange);
@@ -396,5 +415,6 @@ int run_command(struct program *program, int argc, char **argv) {
   step_id_make(self.id);
   const int code = read_options(&self, argc, argv) ? begin_and_run(&self) : COMMAND_USAGE;
   free(self.variables);
+  free(self.absolute);
   return code;
 }

@@ -160,7 +160,8 @@ static int read_queue(struct program *program, struct watched *self, struct erro
   if (pipeline_length(program->redis, self->keys.in, &in, error) != 0 ||
       pipeline_length(program->redis, self->keys.inflight, &inflight, error) != 0)
     return -1;
-  self->queue = in + inflight - (inflight > 0 && self->step_id != NULL);
+  const int64_t fetched = inflight - (inflight > 0 && self->step_id != NULL);
+  self->queue = in + (self->agent.is_alive ? fetched : 0);
   return 0;
 }
 
@@ -242,10 +243,11 @@ static void add_running(struct table *table, const struct watched *self) {
                      figure_duration((clock_unix_ms() - self->started.unix_ms) / 1000).text);
 }
 
-static void add_row(struct table *table, const struct watched *self) {
+static void add_row(struct table *table, const struct terminal *terminal,
+                    const struct watched *self) {
   const struct job_agent *agent = &self->agent;
   const double held = job_agent_figure(agent, "HeldBytes");
-  table_add(table, self->job);
+  table_add_name(table, terminal, self->job);
   add_running(table, self);
   table_add_number(table, cpu_percent(self), "%");
   table_add(table, figure_memory(job_agent_figure(agent, "MemoryBytes"),
@@ -262,13 +264,14 @@ static size_t rows_of_terminal(void) {
 }
 
 static void print_table(const struct top *self) {
-  static const char *const heads[] = {"JOB", "STEP", "CPU", "MEM", "HELD", "QUEUE", "STEPS/MIN"};
+  static const char *const heads[] = {"JOB",  "STEP",  "CONTAINER CPU", "CONTAINER MEM",
+                                      "HELD", "QUEUE", "STEPS/MIN"};
   struct terminal *terminal = &self->program->terminal;
   struct table table = {0};
   table_begin(&table, heads, sizeof heads / sizeof *heads);
   for (size_t i = 0; i < self->count; i++)
     if (is_shown(self, &self->list[i]))
-      add_row(&table, &self->list[i]);
+      add_row(&table, terminal, &self->list[i]);
   table_print(&table, terminal, terminal->is_tty[0] ? rows_of_terminal() : 0);
   if (table.count == table.columns && !terminal->is_tty[0])
     terminal_say(terminal, COLOR_NONE, "no job is alive");

@@ -77,19 +77,26 @@ static void report_agent(struct doctor *self, const struct job_agent *agent, int
 }
 
 /* The command that starts an agent for the job. */
+#define START_AGENT "agent --redis-url URL --job-id "
 static struct buffer start_agent(const struct doctor *self) {
-  return doctor_fix("agent --redis-url URL --job-id ", self->program->job, "");
+  return doctor_fix(START_AGENT, self->program->job, "");
 }
 
 /* The next agent answers the steps that were taken, and runs the waiting ones. */
 static void report_no_agent(struct doctor *self) {
   const struct keys *keys = &self->program->keys;
-  int64_t waiting = 0, taken = 0;
-  char *started = NULL;
+  int64_t waiting = -1, taken = 0; /* negative: Redis does not say it */
+  char *started = NULL, *owner = NULL;
   (void)doctor_query(self, WORDS("LLEN", keys->in), reply_to_number, &waiting);
   (void)doctor_query(self, WORDS("LLEN", keys->inflight), reply_to_number, &taken);
   (void)doctor_query(self, WORDS("GET", keys->started), reply_to_text, &started);
-  struct buffer fix = start_agent(self);
+  (void)doctor_query(self, WORDS("GET", keys->committed), reply_to_text, &owner);
+  struct buffer fix =
+      owner == NULL
+          ? start_agent(self)
+          : doctor_fix(
+                "recreate its pod (kubectl logs --previous says why it ended), or " START_AGENT,
+                self->program->job, "");
   if (taken > 0)
     doctor_report(self, FINDING_PROBLEM, fix.bytes,
                   "no agent: no heartbeat, and %s step%s taken and not answered%s",
@@ -99,9 +106,11 @@ static void report_no_agent(struct doctor *self) {
     doctor_report(self, FINDING_PROBLEM, fix.bytes, "no agent: no heartbeat, and %s step%s",
                   figure_count(waiting).text, waiting == 1 ? " waits" : "s wait");
   else
-    doctor_report(self, FINDING_WARNING, fix.bytes, "no agent: no heartbeat, and no step waits");
+    doctor_report(self, FINDING_WARNING, fix.bytes, "no agent: no heartbeat%s",
+                  waiting == 0 ? ", and no step waits" : "");
   buffer_release(&fix);
   free(started);
+  free(owner);
 }
 
 /* The heartbeat must not change between its age and its content. */

@@ -90,9 +90,16 @@ bool doctor_check_connection(struct doctor *self) {
   struct program *program = self->program;
   char server[300], version[64], *pong = NULL;
   double took_ms = 0;
+  bool of_key;
   for (int i = 0; i < 2; i++) { /* the first PING waits for the connection */
     const double before_ms = now_ms();
-    (void)doctor_query(self, WORDS("PING"), reply_to_text, &pong);
+    if (doctor_query(self, WORDS("PING"), reply_to_text, &pong) == PIPELINE_REFUSED &&
+        !doctor_is_denied(self, &of_key)) {
+      doctor_report(self, FINDING_PROBLEM, "see the log of Redis, or -u another URL",
+                    "redis answers every command with an error: %s",
+                    error_reply_explain(self->refusal, &program->url).text);
+      self->is_gone = true;
+    }
     if (self->is_gone)
       return false;
     took_ms = now_ms() - before_ms;

@@ -1,5 +1,7 @@
 /* Checks the rights of users. ACL DRYRUN answers for any user, if Redis has it (version 7) and lets
-   this user ask. Otherwise the commands that change nothing are tried, for this user only. */
+   this user ask. Otherwise the commands that change nothing are tried, for this user only. Several
+   commands change nothing because their last argument is not the number that it has to be: Redis
+   checks the rights before it. An EXEC or DISCARD follows MULTI. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,27 +36,27 @@ static const struct need client_needs[] = {
 };
 
 static const struct need agent_needs[] = {
-    {{"MULTI"}, NEED_WRITE},
-    {{"EXEC"}, NEED_WRITE},
-    {{"DISCARD"}, NEED_WRITE},
-    {{"WATCH", "$committed"}, NEED_WRITE},
-    {{"GET", "$committed"}, NEED_WRITE},
-    {{"SET", "$heartbeat", "x", "EX", "10"}, NEED_WRITE},
+    {{"MULTI"}, NEED_READ},
+    {{"EXEC"}, NEED_READ},
+    {{"DISCARD"}, NEED_READ},
+    {{"WATCH", "$committed"}, NEED_READ},
+    {{"GET", "$committed"}, NEED_READ},
+    {{"SET", "$heartbeat", "x", "EX", "?"}, NEED_READ},
     {{"DEL", "$started"}, NEED_WRITE},
-    {{"EXPIRE", "$in", "1"}, NEED_WRITE},
+    {{"EXPIRE", "$in", "?"}, NEED_READ},
     {{"PERSIST", "$in"}, NEED_WRITE},
-    {{"LLEN", "$in"}, NEED_WRITE},
-    {{"LINDEX", "$inflight", "0"}, NEED_WRITE},
+    {{"LLEN", "$in"}, NEED_READ},
+    {{"LINDEX", "$inflight", "0"}, NEED_READ},
     {{"LPUSH", "$results", "x"}, NEED_WRITE},
     {{"RPUSH", "$inflight", "x"}, NEED_WRITE},
-    {{"LREM", "$inflight", "1", "x"}, NEED_WRITE},
-    {{"LTRIM", "$inflight", "0", "-1"}, NEED_WRITE},
-    {{"BLMOVE", "$in", "$inflight", "RIGHT", "LEFT", "1"}, NEED_WRITE},
-    {{"XADD", "$events", "*", "data", "x"}, NEED_WRITE},
-    {{"XTRIM", "$events", "MAXLEN", "1"}, NEED_WRITE},
-    {{"XLEN", "$events"}, NEED_WRITE},
-    {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_WRITE},
-    {{"BLMOVE", "$control", "$control", "RIGHT", "RIGHT", "1"}, NEED_CONTROL},
+    {{"LREM", "$inflight", "?", "x"}, NEED_READ},
+    {{"LTRIM", "$inflight", "0", "?"}, NEED_READ},
+    {{"BLMOVE", "$in", "$inflight", "RIGHT", "LEFT", "?"}, NEED_READ},
+    {{"XADD", "$events", "?", "data", "x"}, NEED_READ},
+    {{"XTRIM", "$events", "MAXLEN", "?"}, NEED_READ},
+    {{"XLEN", "$events"}, NEED_READ},
+    {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_READ},
+    {{"BLMOVE", "$control", "$control", "RIGHT", "RIGHT", "?"}, NEED_CONTROL},
     {{"LRANGE", "$in", "0", "0"}, NEED_SEARCH},
 };
 
@@ -180,7 +182,7 @@ static bool check_client(struct doctor *self) {
     doctor_report(self, FINDING_OK, NULL, "ACL: the user has the rights that the client needs%s",
                   missing.is_unsure ? "; LPUSH, EXPIRE and LREM were not tried" : "");
   release_missing(&missing);
-  return can_dry_run && !self->is_gone;
+  return can_dry_run;
 }
 
 /* Finds the word after " user=" in the line of CLIENT LIST that has this name. */
@@ -210,35 +212,41 @@ static bool read_agents_user(struct doctor *self, char *user, size_t size) {
 }
 
 /* If an agent is alive and its user is unknown, that user has the rights that an agent needs. */
-static void check_agent(struct doctor *self, bool has_agent, bool has_control) {
+static void check_agent(struct doctor *self, bool can_dry_run, bool has_agent, bool has_control) {
   const size_t count = sizeof agent_needs / sizeof *agent_needs;
   struct missing_rights missing = {0}, search = {0};
   char user[128], subject[200];
   const bool is_known = has_agent && read_agents_user(self, user, sizeof user);
-  if (has_agent && !is_known)
+  if (has_agent && (!is_known || (!can_dry_run && strcmp(user, self->user) != 0)))
     return;
   if (!is_known)
     (void)snprintf(user, sizeof user, "%s", self->user);
   (void)snprintf(subject, sizeof subject,
                  is_known ? "the agent's user %s" : "as an agent's, the user %s", user);
-  bool can_dry_run = true;
-  for (size_t i = 0; i < count && can_dry_run; i++) {
+  bool is_answered = !self->is_gone;
+  for (size_t i = 0; i < count && is_answered; i++) {
     const struct need *need = &agent_needs[i];
-    if (need->kind < NEED_CONTROL || !has_agent || has_control)
-      can_dry_run = dry_run(self, user, need, need->kind == NEED_SEARCH ? &search : &missing);
+    struct missing_rights *list = need->kind == NEED_SEARCH ? &search : &missing;
+    if (need->kind >= NEED_CONTROL && has_agent && !has_control)
+      continue;
+    if (can_dry_run)
+      is_answered = dry_run(self, user, need, list);
+    else
+      try_need(self, need, list);
   }
-  if (can_dry_run && !is_complete(self, &missing))
+  if (is_answered && !is_complete(self, &missing))
     report_missing(self, is_known ? FINDING_PROBLEM : FINDING_WARNING, user, subject, &missing, "");
-  if (can_dry_run && search.names.length > 0)
+  if (is_answered && search.names.length > 0)
     report_missing(self, FINDING_WARNING, user, subject, &search,
                    ": a waiting step that was cancelled is only answered when its turn comes");
-  if (can_dry_run && is_complete(self, &missing) && search.names.length == 0)
-    doctor_report(self, FINDING_OK, NULL, "ACL: %s has the rights that an agent needs", subject);
+  if (is_answered && is_complete(self, &missing) && search.names.length == 0)
+    doctor_report(self, FINDING_OK, NULL, "ACL: %s has the rights that an agent needs%s", subject,
+                  missing.is_unsure ? "; DEL, PERSIST, LPUSH and RPUSH were not tried" : "");
   release_missing(&missing);
   release_missing(&search);
 }
 
 void doctor_check_rights(struct doctor *self, bool has_agent, bool has_control) {
-  if (check_client(self))
-    check_agent(self, has_agent, has_control);
+  const bool can_dry_run = check_client(self);
+  check_agent(self, can_dry_run, has_agent, has_control);
 }

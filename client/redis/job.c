@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "client/redis/json_field.h"
 #include "client/screen/figure.h"
 #include "wire/json.h"
@@ -184,6 +185,9 @@ int job_await_agent(struct program *program, struct job_agent *agent, struct err
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
+/* The most bytes of a step's command with its arguments that are kept. */
+#define TARGET_MAX 4096
+
 /* The most elements of one page, and the most pages of one list: 2 million elements. */
 #define PAGE 500
 #define PAGES_MAX 4096
@@ -252,18 +256,49 @@ static void release_step(struct job_step *self) {
   *self = (struct job_step){0};
 }
 
-static void add_step(struct job_steps *self, const char *json, const char *running) {
+/* Whether the command is a shell, and its first argument a flag such as -c or -ec. */
+static bool runs_script(const char *command, const cJSON *arg) {
+  static const char *const shells[] = {"sh", "bash", "dash", "ash", "zsh", "ksh"};
+  const char *slash = strrchr(command, '/'), *name = slash != NULL ? slash + 1 : command;
+  const size_t length = cJSON_IsString(arg) ? strlen(arg->valuestring) : 0;
+  bool is_shell = false;
+  for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+    is_shell |= strcmp(name, shells[i]) == 0;
+  return is_shell && length > 1 && arg->valuestring[0] == '-' &&
+         arg->valuestring[length - 1] == 'c' && cJSON_IsString(arg->next);
+}
+
+/* Returns the command with its arguments, the first line of a script, the path or the pattern. */
+static char *describe(const cJSON *tree) {
+  struct buffer text = {0};
+  const cJSON *args = cJSON_GetObjectItemCaseSensitive(tree, "args");
+  const cJSON *arg = args != NULL ? args->child : NULL;
+  const char *target = json_field_text(tree, "pattern", "");
+  target = json_field_text(tree, "path", target);
+  target = json_field_text(tree, "command", target);
+  if (runs_script(target, arg))
+    target = arg->next->valuestring, arg = NULL;
+  buffer_add(&text, target, strcspn(target, "\n"));
+  for (; cJSON_IsString(arg) && text.length < TARGET_MAX; arg = arg->next) {
+    buffer_add_string(&text, " ");
+    buffer_add_string(&text, arg->valuestring);
+  }
+  if (text.length > TARGET_MAX)
+    text.length = utf8_cut(text.bytes, TARGET_MAX);
+  buffer_add(&text, "", 1);
+  return text.bytes;
+}
+
+static void add_step(struct job_steps *self, const char *json, const char *running, bool is_taken) {
   struct error ignored;
   cJSON *tree = json_tree_parse(json, strlen(json), &ignored);
   const char *id = json_field_text(tree, "stepId", "?");
   const char *kind = json_field_text(tree, "kind", tree != NULL ? "run" : "?");
-  const char *target = json_field_text(tree, "pattern", "");
-  target = json_field_text(tree, "path", target);
-  target = json_field_text(tree, "command", target);
   struct job_step *step = &self->list[self->count++];
   *step = (struct job_step){.id = memory_copy(id, strlen(id)),
                             .kind = memory_copy(kind, strlen(kind)),
-                            .target = memory_copy(target, strlen(target)),
+                            .target = describe(tree),
+                            .is_taken = is_taken,
                             .short_length = 4};
   step->is_running = running != NULL && strcmp(running, step->id) == 0;
   cJSON_Delete(tree);
@@ -328,9 +363,9 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
     result = pipeline_get(program->redis, keys->started, &running, error);
   steps->list = memory_allocate((in.count + inflight.count + 1) * sizeof *steps->list);
   for (size_t i = inflight.count; i > 0; i--)
-    add_step(steps, inflight.texts[i - 1], running);
+    add_step(steps, inflight.texts[i - 1], running, true);
   for (size_t i = in.count; i > 0; i--)
-    add_step(steps, in.texts[i - 1], running);
+    add_step(steps, in.texts[i - 1], running, false);
   deduplicate_steps(steps);
   texts_release(&in);
   texts_release(&inflight);
@@ -424,14 +459,23 @@ int job_find_step(struct program *program, const char *id, size_t *before, bool 
   return result;
 }
 
-bool job_is_running(struct program *program, const char *id) {
-  char *running = NULL;
+char *job_read_running(struct program *program) {
+  char *id = NULL;
   struct error ignored;
-  const bool is_running =
-      pipeline_get(program->redis, program->keys.started, &running, &ignored) == 0 &&
-      running != NULL && strcmp(running, id) == 0;
-  free(running);
-  return is_running;
+  (void)pipeline_get(program->redis, program->keys.started, &id, &ignored);
+  return id;
+}
+
+char *job_describe_taken(struct program *program, const char *id) {
+  struct step_search search = {.id = id};
+  struct error ignored;
+  (void)search_list(program, program->keys.inflight, &search, &ignored);
+  cJSON *tree =
+      search.found != NULL ? json_tree_parse(search.found, strlen(search.found), &ignored) : NULL;
+  char *target = describe(tree);
+  cJSON_Delete(tree);
+  free(search.found);
+  return target;
 }
 
 /* --- pushing, and the result ------------------------------------------------------------------ */

@@ -54,7 +54,9 @@ int job_await_agent(struct program *program, struct job_agent *agent, struct err
 /* --- its steps -------------------------------------------------------------------------------- */
 
 struct job_step {
-  char *id, *kind, *target; /* "?" if it cannot be read; the target is a command, path or pattern */
+  char *id, *kind; /* "?" if it cannot be read */
+  char *target;    /* the command with its arguments or the first line of a script, the path, … */
+  bool is_taken;   /* it is in `inflight` */
   bool is_running;
   size_t short_length; /* how many bytes of the id are unique among the steps, at least 4 */
 };
@@ -73,8 +75,12 @@ void job_steps_release(struct job_steps *self);
 int job_find_step(struct program *program, const char *id, size_t *before, bool *is_found,
                   struct error *error);
 
-/* Whether this is the step that was started and has no result yet. Errors count as no. */
-bool job_is_running(struct program *program, const char *id);
+/* Returns the id of the step that was started and has no result yet, which the caller frees, or
+   NULL; also after an error. */
+char *job_read_running(struct program *program);
+
+/* Returns the target of a step in `inflight`, which the caller frees, or "". */
+char *job_describe_taken(struct program *program, const char *id);
 
 /* Pushes a step exactly once. If the connection is lost meanwhile, looks whether Redis has it. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);

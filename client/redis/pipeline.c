@@ -15,6 +15,10 @@
 
 #define TURN_MS 200
 
+/* A loss is reported after this time if connecting has failed, or if there is no answer at all. */
+#define FAILED_MS 500
+#define SILENT_MS 2000
+
 /* After a signal, a call still waits this long for its reply. */
 #define STOP_MS 400
 
@@ -35,6 +39,9 @@ struct pipeline {
   size_t sent;                          /* bytes of that one */
   const int *signal;                    /* calls stop if it is not 0; may be NULL */
   int64_t away_ms;                      /* monotonic time of the loss; 0 while connected */
+  away_handler *on_away;                /* may be NULL */
+  void *away_owner;
+  bool is_away_reported;
   bool has_failed, fails_fast;
   struct error failure; /* why Redis refused the login */
 };
@@ -118,6 +125,7 @@ static void on_writable(void *owner) {
 static void on_greeted(void *owner) {
   struct pipeline *self = owner;
   self->away_ms = 0;
+  self->is_away_reported = false;
 }
 
 /* After redis_connection_recover the connection is lost, and on_disconnected follows. */
@@ -233,6 +241,22 @@ bool pipeline_is_stopped(const struct pipeline *self) {
   return self->signal != NULL && *self->signal != 0;
 }
 
+void pipeline_on_away(struct pipeline *self, away_handler *handler, void *owner) {
+  self->on_away = handler;
+  self->away_owner = owner;
+}
+
+void pipeline_report_away(struct pipeline *self) {
+  struct error why;
+  const bool has_attempted = redis_connection_is_unreachable(self->connection);
+  if (self->on_away == NULL || self->is_away_reported || self->has_failed ||
+      pipeline_away_ms(self) < (has_attempted ? FAILED_MS : SILENT_MS))
+    return;
+  self->is_away_reported = true;
+  pipeline_connection_error(self, &why);
+  self->on_away(self->away_owner, &why);
+}
+
 void pipeline_fail_fast(struct pipeline *self, bool fails_fast) {
   self->fails_fast = fails_fast;
 }
@@ -273,8 +297,10 @@ enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *word
   while (call.answer == PIPELINE_NO_ANSWER && !self->has_failed && !is_abandoned(self, begin_ms) &&
          !(self->fails_fast && redis_connection_is_unreachable(self->connection)) &&
          pipeline_away_ms(self) <= PIPELINE_TIMEOUT_MS &&
-         clock_monotonic_ms() - begin_ms <= timeout_ms)
+         clock_monotonic_ms() - begin_ms <= timeout_ms) {
     pipeline_turn(self);
+    pipeline_report_away(self);
+  }
   if (call.answer == PIPELINE_LOST || call.answer == PIPELINE_NO_ANSWER)
     pipeline_connection_error(self, error);
   if (call.answer == PIPELINE_NO_ANSWER)

@@ -59,6 +59,14 @@ enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *word
                                   reply_handler *handler, void *owner, int64_t timeout_ms,
                                   struct error *error);
 
+/* From now on the handler is called once per loss of the connection, when an attempt to connect has
+   failed or there is no answer for 2 s. */
+typedef void away_handler(void *owner, const struct error *why);
+void pipeline_on_away(struct pipeline *self, away_handler *handler, void *owner);
+
+/* Calls that handler if it is due. Calls to Redis do it, too. */
+void pipeline_report_away(struct pipeline *self);
+
 /* Whether to give up as soon as an attempt to connect has failed. */
 void pipeline_fail_fast(struct pipeline *self, bool fails_fast);
 

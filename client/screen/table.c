@@ -18,6 +18,10 @@
 
 static const char ellipsis[] = "…";
 
+/* How much of a long name remains: columns, and bytes. */
+#define NAME_BEGIN 11
+#define NAME_END 13
+
 void table_add_or_nothing(struct table *self, const char *text) {
   struct buffer cell = {0};
   printable_add(&cell, text, strlen(text));
@@ -67,6 +71,19 @@ static size_t fit(const char *text, size_t capacity, size_t *taken) {
     at += step;
   }
   return at;
+}
+
+void table_add_name(struct table *self, const struct terminal *terminal, const char *name) {
+  const size_t length = strlen(name);
+  size_t tail = length > NAME_END ? length - NAME_END : 0, taken;
+  if (!terminal->is_tty[0] || length <= NAME_BEGIN + NAME_END) {
+    table_add(self, name);
+    return;
+  }
+  while ((name[tail] & 0xC0) == 0x80) /* within a character */
+    tail++;
+  const int head = (int)fit(name, NAME_BEGIN, &taken);
+  table_add_format(self, "%.*s%s%s", head, name, ellipsis, name + tail);
 }
 
 static size_t width_of(const char *text) {

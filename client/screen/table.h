@@ -32,6 +32,9 @@ void table_add_number(struct table *self, double number, const char *unit);
 /* Adds a cell that may be empty. */
 void table_add_or_nothing(struct table *self, const char *text);
 
+/* Adds a name, of which a terminal shows the beginning and the end if it is long. */
+void table_add_name(struct table *self, const struct terminal *terminal, const char *name);
+
 /* Prints at most `rows` rows, or all if it is 0. A terminal's rows are cut at its width. */
 void table_print(const struct table *self, struct terminal *terminal, size_t rows);
 

@@ -94,12 +94,25 @@ enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece
   return is_control(text, sequence) ? PIECE_CONTROL : PIECE_TEXT;
 }
 
-static void put_visible(struct buffer *out, const char *text, size_t length) {
+static const char reset[] = "\x1b[0m";
+
+static void put_visible(struct terminal_stream *out, const char *text, size_t length) {
   for (size_t at = 0, piece; at < length; at += piece) {
-    if (terminal_next(text + at, length - at, &piece) == PIECE_CONTROL)
-      buffer_add_string(out, UTF8_REPLACEMENT);
+    const enum terminal_piece kind = terminal_next(text + at, length - at, &piece);
+    if (kind == PIECE_COLOR)
+      out->is_colored = piece + 1 != sizeof reset || memcmp(text + at, reset, piece) != 0;
+    if (kind == PIECE_CONTROL)
+      buffer_add_string(&out->bytes, UTF8_REPLACEMENT);
     else
-      buffer_add(out, text + at, piece);
+      buffer_add(&out->bytes, text + at, piece);
+  }
+}
+
+void terminal_reset_colors(struct terminal *self) {
+  for (int i = 0; i < 2; i++) {
+    if (self->streams[i].is_colored)
+      terminal_put_raw(self, i == 1, reset);
+    self->streams[i].is_colored = false;
   }
 }
 
@@ -107,7 +120,7 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
   struct terminal_stream *stream = &self->streams[to_stderr];
   terminal_status(self, "");
   if (self->is_tty[to_stderr])
-    put_visible(&stream->bytes, bytes, length);
+    put_visible(stream, bytes, length);
   else
     buffer_add(&stream->bytes, bytes, length);
   return stream->failure != 0 ? -1 : 0;
@@ -205,6 +218,7 @@ __attribute__((format(printf, 4, 0))) static void put_message(struct terminal *s
   char text[2048];
   struct buffer *out = &self->streams[1].bytes;
   terminal_status(self, "");
+  terminal_reset_colors(self);
   (void)vsnprintf(text, sizeof text, format, arguments);
   buffer_add_string(out, color != COLOR_NONE ? terminal_color(self, true, color) : "");
   buffer_add_string(out, head);

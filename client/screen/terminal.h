@@ -23,6 +23,7 @@ struct terminal_stream {
   struct buffer bytes; /* of these, `written` were written */
   size_t written;
   int64_t stuck_ms; /* monotonic: since when no byte can be written; INT64_MAX: not stuck */
+  bool is_colored;  /* the output of a step has set colors */
   int failure;      /* errno of the first failed write; 0: none; EPIPE: nobody reads it */
 };
 
@@ -45,6 +46,9 @@ int terminal_width(const struct terminal *self);
 /* Writes a step's bytes. On a terminal, control characters become U+FFFD, except tabs, line ends
    and color sequences (SGR). Returns 0, or -1 if they cannot be written. */
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length);
+
+/* Ends the colors that the output of a step has set. Messages do it, too. */
+void terminal_reset_colors(struct terminal *self);
 
 /* Writes one JSON value as a line of standard output. A line end inside it becomes a space, because
    text from Redis may not be JSON. Returns 0, or -1 as terminal_put does. */

@@ -126,27 +126,29 @@ static bool read_member(struct json_text *text, struct event_member *self) {
   return true;
 }
 
-static bool read_kind(const struct event_member *member, enum step_event_kind *kind) {
+/* A newer agent may write other kinds, which have the number after the last one. */
+static enum step_event_kind read_kind(const struct event_member *member) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (member->length == strlen(names[i]) &&
-        memcmp(member->value, names[i], member->length) == 0) {
-      *kind = (enum step_event_kind)i;
-      return true;
-    }
-  return false;
+  const size_t count = sizeof names / sizeof *names;
+  size_t i = 0;
+  while (i < count && (member->length != strlen(names[i]) ||
+                       memcmp(member->value, names[i], member->length) != 0))
+    i++;
+  return (enum step_event_kind)i;
 }
 
-/* The members that follow an array or an object are not needed. They may be anything. */
+/* The members after the known ones may be anything. */
 static bool parse(struct event_view *self, struct buffer *space) {
   struct json_text text = {.bytes = self->json, .length = self->length};
   struct event_member member;
   bool has_kind = false;
-  while (read_member(&text, &member) && member.token != '[' && member.token != '{') {
+  while (read_member(&text, &member)) {
+    while (text.depth > 1 && json_text_next(&text) == JSON_TEXT_WHOLE)
+      continue;
     if (is_named(&member, "line"))
       self->line = decode(member.value, member.length, space, &self->line_length);
-    else if (is_named(&member, "kind"))
-      has_kind = read_kind(&member, &self->kind);
+    else if (is_named(&member, "kind") && (has_kind = true))
+      self->kind = read_kind(&member);
     else if (is_named(&member, "stepId"))
       self->step_id = member.value, self->step_id_length = member.length;
     else if (is_named(&member, "timestamp"))
@@ -162,7 +164,7 @@ static bool parse(struct event_view *self, struct buffer *space) {
     self->partial = true;
     self->line = decode_raw(self->line, self->line_length, space, &self->line_length);
   }
-  return has_kind && self->step_id != NULL && self->line != NULL;
+  return has_kind && self->step_id != NULL;
 }
 
 bool event_read(struct event_view *self, const struct reply *entry, struct buffer *space) {
@@ -172,7 +174,7 @@ bool event_read(struct event_view *self, const struct reply *entry, struct buffe
       fields->element[1]->type != REPLY_STRING)
     return false;
   *self = (struct event_view){
-      .entry = id, .json = fields->element[1]->str, .length = fields->element[1]->len};
+      .entry = id, .json = fields->element[1]->str, .length = fields->element[1]->len, .line = ""};
   return parse(self, space);
 }
 

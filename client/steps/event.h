@@ -20,7 +20,7 @@ struct event_view {
   const char *entry; /* the id of its entry */
   const char *json;
   size_t length;
-  enum step_event_kind kind;
+  enum step_event_kind kind; /* perhaps none of those that this program knows */
   const char *step_id;
   size_t step_id_length;
   const char *line; /* without its line end, unless it is raw */

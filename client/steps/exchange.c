@@ -178,6 +178,11 @@ static int conclude(struct exchange *self) {
   return GO_ON;
 }
 
+static int warn(struct exchange *self) {
+  step_watch_warn_of_agent(&self->watch);
+  return GO_ON;
+}
+
 static int fail_agent(struct exchange *self) {
   terminal_error(&self->program->terminal, "the agent is gone: %s has no result", self->name.text);
   return EXIT_CLIENT;
@@ -192,10 +197,10 @@ typedef int action(struct exchange *self);
 /* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
-    /*                    nothing  signal       output gone     absent    agent gone  Redis gone */
-    [EXCHANGE_WAITS] =    {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_RUNS] =     {NULL,   obey_signal, discard_output, conclude, fail_agent, fail_redis},
-    [EXCHANGE_DISCARDS] = {NULL,   obey_signal, limit_discard},
+    /*                 nothing signal       output gone     absent   away  gone       Redis gone */
+    [EXCHANGE_WAITS] = {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
+    [EXCHANGE_RUNS] =  {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
+    [EXCHANGE_DISCARDS] = {NULL, obey_signal, limit_discard},
 };
 /* clang-format on */
 
@@ -247,19 +252,21 @@ static void on_right(void *owner, const struct reply *reply) {
 }
 
 /* A step is not pushed if its events cannot be read or its result cannot be taken. Therefore these
-   commands are tried before it, in a way that changes nothing. The replies arrive while the owner
-   waits for another one. */
+   commands are tried before it with an id that nobody has. The replies arrive while the owner waits
+   for another one. */
 static void try_rights(struct exchange *self) {
   struct pipeline *redis = self->program->redis;
   const struct keys *keys = &self->program->keys;
-  char *own = keys_reply(keys, "");
+  char id[STEP_ID_SIZE];
+  step_id_make(id);
+  char *own = keys_reply(keys, id);
   pipeline_send(redis, WORDS("XREVRANGE", keys->events, "+", "-", "COUNT", "1"), on_newest, self);
   pipeline_send(redis, WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), on_right, self);
   pipeline_send(redis, WORDS("LINDEX", own, "-1"), on_right, self);
   pipeline_send(redis, WORDS("DEL", own), on_right, self);
   free(own);
   pipeline_send(redis, WORDS("LRANGE", keys->results, "1", "0"), on_right, self);
-  pipeline_send(redis, WORDS("LREM", keys->results, "1", ""), on_right, self);
+  pipeline_send(redis, WORDS("LREM", keys->results, "1", id), on_right, self);
 }
 
 /* Before the first step. */

@@ -18,7 +18,8 @@ struct history_query {
   bool one_step;  /* without an id: only the step that printed last */
   bool has_lines; /* only the last `lines` lines */
   uint64_t lines;
-  int64_t since_ms; /* nothing older, since 1970; 0: no limit */
+  bool has_age; /* only the events that are not older than `age_ms` by the clock of Redis */
+  int64_t age_ms;
 };
 
 struct history {

@@ -19,6 +19,11 @@ static int code_of_not_started(const char *message) {
   return strstr(message, "cannot run") != NULL ? EXIT_NOT_EXECUTABLE : EXIT_CLIENT;
 }
 
+/* Keeps the first line. */
+static void set_message(struct outcome *self, const char *message) {
+  (void)snprintf(self->text, sizeof self->text, "%.*s", (int)strcspn(message, "\n"), message);
+}
+
 /* Explains an exit code of -1 by the first line of the message. */
 static void explain(struct outcome *self, const cJSON *result, bool was_cancelled) {
   const char *message = json_field_text(result, "errorMessage", "");
@@ -26,13 +31,14 @@ static void explain(struct outcome *self, const cJSON *result, bool was_cancelle
   const bool is_cancelled =
       strncmp(message, "cancelled", 9) == 0 || (result == NULL && was_cancelled);
   self->code = EXIT_CLIENT;
+  self->was_ended = is_cancelled;
   if (is_cancelled)
     self->code = EXIT_CANCELLED;
   else if (strcmp(cause, "notStarted") == 0 || cause[0] == '\0')
     self->code = code_of_not_started(message);
   if (message[0] == '\0')
     message = is_cancelled ? "cancelled" : "not run";
-  (void)snprintf(self->text, sizeof self->text, "%.*s", (int)strcspn(message, "\n"), message);
+  set_message(self, message);
 }
 
 struct outcome outcome_make(const char *result, struct completion completion, bool was_cancelled) {
@@ -51,6 +57,7 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
     self.cpu_seconds += json_field_number(end, "systemCpuSeconds", 0);
   self.notes = json_field_is_true(end, "oomKilled") ? ", out of memory" : "";
   const char *signal_name = json_field_text(end, "signalName", "");
+  const bool is_memory = strcmp(json_field_text(end, "cause", ""), "memoryLimit") == 0;
   if (self.code > 255) /* no process exits with it: exit(3) would turn 256 into 0 */
     self.code = -1;
   if (completion.timed_out) {
@@ -58,18 +65,22 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
     (void)snprintf(self.text, sizeof self.text, "timed out");
   } else if (self.code < 0) {
     explain(&self, tree, was_cancelled);
+  } else if (is_memory) {
+    set_message(&self, json_field_text(tree, "errorMessage", "out of memory"));
   } else if (signal_name[0] != '\0') {
     (void)snprintf(self.text, sizeof self.text, "killed by %s", signal_name);
   } else {
     (void)snprintf(self.text, sizeof self.text, "exit %d", self.code);
   }
+  self.was_ended |= completion.timed_out || is_memory || signal_name[0] != '\0' ||
+                    json_field_is_true(end, "oomKilled");
   cJSON_Delete(tree);
   return self;
 }
 
 void outcome_say(struct program *program, const char *id, const struct outcome *outcome) {
   struct buffer text = {0};
-  if (!program->terminal.is_tty[1])
+  if (!program->terminal.is_tty[1] && !outcome->was_ended)
     return;
   buffer_add_format(&text, "%s %s %s", outcome->code == 0 ? "✓" : "✗", id, outcome->text);
   if (outcome->seconds >= 0)

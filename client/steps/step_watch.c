@@ -1,20 +1,33 @@
 #include "client/steps/step_watch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/memory.h"
+#include "base/utf8.h"
 #include "client/exit_code.h"
+#include "client/screen/figure.h"
 #include "client/signals.h"
 
 /* How often the step and the agent are looked for, and how often a turn ends without an event. */
 #define CHECK_MS 2000
 #define TICK_MS 500
 
-/* An agent without a heartbeat for this time is gone. */
+/* An agent without a heartbeat for this time is away, or gone. */
+#define AGENT_AWAY_MS 12000
 #define AGENT_GONE_MS 60000
+
+/* The heartbeat expires after this time. One that lasts longer is refreshed without a new value,
+   because Redis is out of memory. */
+#define HEARTBEAT_LIFE_MS 10000
+
+/* The most bytes of a command in a message. */
+#define COMMAND_MAX 20
 
 /* The most entries of one reply. If they are too large for it, fewer are read. */
 #define COUNT_MAX 1000
@@ -102,10 +115,10 @@ LOOP_CALLBACK(on_writable, struct step_watch *self) {
   self->writable = NULL;
 }
 
-/* Meanwhile the step may end, and its last events stay unread. */
+/* Meanwhile nothing is checked: the step may end, and its last events stay unread. */
 static void write_rest(struct step_watch *self) {
   self->handler->turn(self->owner);
-  self->checked_ms = self->present_ms = clock_monotonic_ms();
+  self->checked_ms = self->alive_ms = self->present_ms = clock_monotonic_ms();
   step_watch_read(self);
   if (behind(self) >= 0 && self->writable == NULL)
     self->writable = loop_event_new(self->program->base, behind(self), EV_WRITE, on_writable, self);
@@ -156,6 +169,8 @@ void step_watch_end(struct step_watch *self) {
   pipeline_free(self->reader);
   buffer_release(&self->space);
   pipeline_stop_on(self->program->redis, NULL);
+  free(self->running);
+  free(self->command);
   event_free(self->tick);
   if (self->writable != NULL)
     event_free(self->writable);
@@ -186,29 +201,80 @@ void step_watch_check_soon(struct step_watch *self) {
   self->checked_ms -= CHECK_MS;
 }
 
-static void show_place(struct step_watch *self, size_t before) {
-  char text[80];
-  (void)snprintf(text, sizeof text,
-                 before == 0   ? "%s waits"
-                 : before == 1 ? "%s waits for %zu step"
-                               : "%s waits for %zu steps",
-                 job_shorten(self->id).text, before);
-  terminal_status(&self->program->terminal, text);
-  self->step = WATCH_STEP_IS_PLACED;
+/* Remembers the running step, because its event may be far back in the stream. */
+static void remember_running(struct step_watch *self, const char *id) {
+  struct error ignored;
+  if (self->running != NULL && strcmp(self->running, id) == 0)
+    return;
+  free(self->running);
+  free(self->command);
+  self->running = memory_copy(id, strlen(id));
+  self->command = job_describe_taken(self->program, id);
+  (void)history_find_started(self->program, self->program->keys.events, id, &self->started,
+                             &ignored);
+}
+
+static void name_running(const struct step_watch *self, size_t before, struct buffer *text) {
+  const size_t length = strlen(self->command);
+  const int64_t seconds = (clock_unix_ms() - self->started.unix_ms) / 1000;
+  buffer_add_format(text, "waiting for step %s", job_shorten(self->running).text);
+  if (before > 1)
+    buffer_add_format(text, " and %zu more", before - 1);
+  buffer_add_string(text, " (");
+  buffer_add(text, self->command,
+             length > COMMAND_MAX ? utf8_cut(self->command, COMMAND_MAX) : length);
+  buffer_add_string(text, length > COMMAND_MAX ? "…, " : length > 0 ? ", " : "");
+  if (self->started.timestamp[0] == '\0')
+    buffer_add_string(text, "running");
+  else if (seconds < 60)
+    buffer_add_format(text, "running for %d s", seconds > 0 ? (int)seconds : 0);
+  else
+    buffer_add_format(text, "running for %s", figure_duration(seconds).text);
+  buffer_add_string(text, ")");
+}
+
+/* A terminal shows the place of the step all the time, and a log the first step before it. */
+static void show_place(struct step_watch *self, size_t before, const char *running) {
+  struct terminal *terminal = &self->program->terminal;
+  struct buffer text = {0};
+  if (running != NULL) {
+    remember_running(self, running);
+    name_running(self, before, &text);
+  } else {
+    buffer_add_format(&text,
+                      before == 0   ? "%s waits"
+                      : before == 1 ? "%s waits for %zu step"
+                                    : "%s waits for %zu steps",
+                      job_shorten(self->id).text, before);
+  }
+  buffer_add(&text, "", 1);
+  if (!terminal->is_tty[1] && running != NULL && self->step == WATCH_STEP_WAITS)
+    terminal_say(terminal, COLOR_NONE, "%s", text.bytes);
+  terminal_status(terminal, text.bytes);
+  if (terminal->is_tty[1] || running != NULL)
+    self->step = WATCH_STEP_IS_PLACED;
+  buffer_release(&text);
 }
 
 /* While the step runs, the lists, which may be long, need not be read. */
 bool step_watch_look(struct step_watch *self) {
   struct error ignored;
   size_t before = 0;
-  bool is_found;
-  if (job_is_running(self->program, self->id))
-    return true;
-  if (job_find_step(self->program, self->id, &before, &is_found, &ignored) != 0)
-    return true;
-  if (is_found && self->step != WATCH_STEP_STARTED)
-    show_place(self, before);
+  char *running = job_read_running(self->program);
+  const bool runs = running != NULL && strcmp(running, self->id) == 0;
+  bool is_found = runs;
+  if (!runs && job_find_step(self->program, self->id, &before, &is_found, &ignored) != 0)
+    is_found = true;
+  else if (!runs && is_found && self->step != WATCH_STEP_STARTED)
+    show_place(self, before, running);
+  free(running);
   return is_found;
+}
+
+void step_watch_warn_of_agent(struct step_watch *self) {
+  terminal_say(&self->program->terminal, COLOR_YELLOW,
+               "no heartbeat for 12 s: the agent of %.60s is gone, or cannot reach redis; waiting",
+               self->program->job);
 }
 
 int step_watch_fail_redis(struct step_watch *self) {
@@ -218,25 +284,59 @@ int step_watch_fail_redis(struct step_watch *self) {
   return EXIT_CLIENT;
 }
 
-static enum watch_report check(struct step_watch *self) {
-  struct program *program = self->program;
+/* The time counts from the last new heartbeat, not from the end of its key. */
+static void check_agent(struct step_watch *self, int64_t now_ms) {
   struct error ignored;
   struct job_agent agent;
+  int result = job_read_agent(self->program, self->program->keys.heartbeat, &agent, &ignored);
+  const double time = job_agent_figure(&agent, "Ts");
+  if (result != 0 || (agent.is_alive &&
+                      (time != self->heartbeat || now_ms - self->alive_ms > HEARTBEAT_LIFE_MS))) {
+    self->alive_ms = now_ms;
+    self->is_away_reported = false;
+  }
+  self->heartbeat = time;
+  job_agent_release(&agent);
+}
+
+/* The stream was deleted or lost if no new entry has arrived and its newest one is older than the
+   last one. XREAD would not return its entries until their ids are higher. */
+static void check_stream(struct step_watch *self) {
+  struct error ignored;
+  char newest[ENTRY_ID_SIZE];
+  const bool is_idle = strcmp(self->before, self->last) == 0;
+  memcpy(self->before, self->last, sizeof self->before);
+  if (!is_idle || history_newest(self->program, newest, &ignored) != 0 ||
+      entry_compare(newest, self->before) >= 0)
+    return;
+  (void)snprintf(self->last, sizeof self->last, "0-0");
+  terminal_say(&self->program->terminal, COLOR_YELLOW,
+               "the stream of events begins again: lines may be missing");
+}
+
+static enum watch_report check(struct step_watch *self) {
   const int64_t now_ms = clock_monotonic_ms();
   if (pipeline_away_ms(self->reader) > PIPELINE_TIMEOUT_MS)
     return WATCH_REDIS_GONE;
-  if (self->id == NULL || now_ms < self->checked_ms + CHECK_MS)
+  pipeline_report_away(self->program->redis);
+  if (pipeline_away_ms(self->program->redis) > 0) {
+    self->alive_ms = now_ms; /* the agent cannot reach it either */
     return WATCH_NOTHING;
-  if (pipeline_away_ms(program->redis) > 0)
+  }
+  if (now_ms >= self->checked_ms + CHECK_MS) {
+    self->checked_ms = now_ms;
+    check_agent(self, now_ms);
+    check_stream(self);
+    if (self->id != NULL && !step_watch_look(self))
+      return WATCH_STEP_ABSENT;
+    self->present_ms = now_ms;
+  }
+  if (now_ms - self->alive_ms >= AGENT_GONE_MS)
+    return WATCH_AGENT_GONE;
+  if (now_ms - self->alive_ms < AGENT_AWAY_MS || self->is_away_reported)
     return WATCH_NOTHING;
-  self->checked_ms = now_ms;
-  if (job_read_agent(program, program->keys.heartbeat, &agent, &ignored) != 0 || agent.is_alive)
-    self->alive_ms = now_ms;
-  job_agent_release(&agent);
-  if (!step_watch_look(self))
-    return WATCH_STEP_ABSENT;
-  self->present_ms = now_ms;
-  return now_ms - self->alive_ms > AGENT_GONE_MS ? WATCH_AGENT_GONE : WATCH_NOTHING;
+  self->is_away_reported = true;
+  return WATCH_AGENT_AWAY;
 }
 
 enum watch_report step_watch_turn(struct step_watch *self) {

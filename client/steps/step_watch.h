@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "client/redis/job.h"
-#include "client/steps/event.h"
+#include "client/steps/history.h"
 
 /*
  * Waits for a step, as `run` and `follow` do: runs the loop, reads the job's events, each once and
@@ -31,6 +31,7 @@ enum watch_report {
   WATCH_SIGNAL,      /* `signal` */
   WATCH_OUTPUT_GONE, /* nobody reads standard output */
   WATCH_STEP_ABSENT, /* the step is not in the lists; `present_ms` says since when */
+  WATCH_AGENT_AWAY,  /* there has been no heartbeat for 12 s; reported once */
   WATCH_AGENT_GONE,  /* there has been no heartbeat for a minute */
   WATCH_REDIS_GONE,  /* Redis has been away for PIPELINE_TIMEOUT_MS */
   WATCH_REPORTS
@@ -43,14 +44,15 @@ enum watch_output { WATCH_OUTPUT_IGNORED, WATCH_OUTPUT_READ, WATCH_OUTPUT_LOST }
 struct step_watch {
   struct program *program;
   const char *id;           /* NULL: all steps, of which none can be absent */
-  enum watch_step step;     /* placed: a status line shows how many steps are before it */
+  enum watch_step step;     /* placed: it was said what it waits for */
   enum watch_output output; /* the owner sets it: READ to be told, LOST if a write failed */
   struct pipeline *reader;  /* of the events */
   const struct step_watch_handler *handler;
   void *owner;
   bool is_reading;
-  char last[ENTRY_ID_SIZE]; /* the last entry that was read; the owner sets the first one */
-  unsigned count;           /* entries per read */
+  char last[ENTRY_ID_SIZE];   /* the last entry that was read; the owner sets the first one */
+  char before[ENTRY_ID_SIZE]; /* `last` at the last check */
+  unsigned count;             /* entries per read */
   struct buffer space;
   int signal_fd;
   sigset_t mask; /* of signals, before they were caught */
@@ -58,6 +60,11 @@ struct step_watch {
   struct event *writable;                   /* of the output that is behind; NULL: not waited for */
   int signal;                               /* one that the owner has not handled; 0: none */
   int64_t checked_ms, alive_ms, present_ms; /* monotonic: the last check, heartbeat, and place */
+  double heartbeat;                         /* the time in the last heartbeat */
+  bool is_away_reported;                    /* WATCH_AGENT_AWAY */
+  char *running;          /* the step that runs while the own one waits; NULL: none yet */
+  char *command;          /* of that step */
+  struct started started; /* of that step */
 };
 
 void step_watch_begin(struct step_watch *self, struct program *program,
@@ -84,6 +91,9 @@ void step_watch_check_soon(struct step_watch *self);
 
 /* Runs the loop once. Returns the first of several reports. The others come again. */
 enum watch_report step_watch_turn(struct step_watch *self);
+
+/* Says that there is no heartbeat. */
+void step_watch_warn_of_agent(struct step_watch *self);
 
 /* Says that Redis is gone, and why. Returns the exit code. */
 int step_watch_fail_redis(struct step_watch *self);

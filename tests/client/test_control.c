@@ -50,6 +50,17 @@ JOB_TEST_NO_AGENT(without_an_agent_a_cancel_waits_for_a_day) {
   job_wait_length(job, "in", 2);
 }
 
+JOB_TEST_NO_AGENT(the_next_agent_cancels_all_steps_before_it_runs_one) {
+  sandbox_expect(job, "for i in 1 2 3; do $S run --detach -- touch ran; done", 0, NULL, "");
+  sandbox_expect(job, "$S cancel --all 2>&1 | tail -n 1", 0,
+                 "no agent is alive: the next one cancels these steps, if it starts within a day\n",
+                 "");
+  job_start_agent(job, NULL);
+  for (int i = 0; i < 3; i++)
+    assert_string_equal(job_text(job_result(job), "errorMessage"), "cancelled: by a cancel step");
+  sandbox_expect(job, "$S run -- test ! -e ran; $S ps --json", 0, "[]\n", "");
+}
+
 JOB_TEST_NO_AGENT(a_shutdown_waits_for_its_turn_and_needs_an_agent) {
   sandbox_expect(job, "$S shutdown", 125, "", NULL);
   job_wait_length(job, "in", 0);

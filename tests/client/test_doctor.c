@@ -64,6 +64,25 @@ JOB_TEST(missing_rights_are_named) {
                  "→ ACL SETUSER narrow ~sandbox:");
 }
 
+/* Without ACL DRYRUN, as before Redis 7, commands are tried in a way that changes nothing. */
+JOB_TEST_NO_AGENT(missing_rights_are_named_without_dry_runs) {
+  static const struct {
+    const char *right, *finding, *fix;
+  } rights[] = {{"get", "✗ ACL: the user may not use GET", "+get"},
+                {"llen", "✗ ACL: the user may not use LLEN", "+llen"},
+                {"type", "! some checks were skipped", "+type"},
+                {"multi", "! ACL: as an agent's, the user narrow may not use MULTI", "+multi"},
+                {"blmove", "! ACL: as an agent's, the user narrow may not use BLMOVE", "+blmove"}};
+  const char *command = "$S -u redis://narrow:s3cret@127.0.0.1:${REDIS_URL##*:} doctor";
+  job_push_json(job, "{'stepId':'1','command':'true'}");
+  for (size_t i = 0; i < sizeof rights / sizeof *rights; i++) {
+    job_do(job, "ACL SETUSER narrow reset on >s3cret ~sandbox:* +@all -acl -%s", rights[i].right);
+    expect_finding(job, command, 1, rights[i].finding, rights[i].fix);
+  }
+  job_wait_length(job, "in", 1);
+  job_wait_length(job, "inflight", 0);
+}
+
 /* --- no connection ---------------------------------------------------------------------------- */
 
 /* The flags may use $PORT. */
@@ -169,6 +188,9 @@ JOB_TEST_NO_AGENT(steps_without_an_agent_are_a_finding) {
   job_do(job, "SET %s %s", job_format(job, "sandbox:%s:started", job->id), "x");
   expect_finding(job, "$S doctor", 1, "✗ no agent: no heartbeat, and 1 step was taken and not",
                  "as interrupted   → agent ");
+  job_do(job, "SET sandbox:%s:committed x", job->id);
+  expect_finding(job, "$S doctor", 1, "✗ no agent: no heartbeat, and 1 step was taken and not",
+                 "→ recreate its pod (kubectl logs --previous says why it ended), or agent ");
 }
 
 /* An agent exits because of it. */

@@ -25,7 +25,7 @@ JOB_TEST(follow_shows_a_step_that_has_ended_and_exits_with_its_code) {
   sandbox_expect(job, "$S --json follow 1111 | grep -o 'exit=.*False'", 0,
                  "exit=3 timedOut=False\n", "");
   job_wait_length(job, "results", 0);
-  sandbox_expect(job, "$S run --id " OTHER " -t 1 -- sleep 60", 124, "", "");
+  sandbox_expect(job, "$S run --id " OTHER " -t 1 -- sleep 60", 124, "", NULL);
   sandbox_expect(job, "$S follow " OTHER, 124, "", NULL);
 }
 
@@ -91,23 +91,49 @@ JOB_TEST(an_interrupt_of_follow_stops_no_step) {
   agent_process_free(follow);
 }
 
+static void add_event_json(struct job *job, const char *quoted) {
+  const char *json = job_json(job, "%s", quoted);
+  job_do(job, "XADD sandbox:%s:events * data %b", job->id, json, strlen(json));
+}
+
 /* Adds an event of a step that no agent has run. */
 static void add_event(struct job *job, const char *id, int seq, const char *kind, const char *line,
                       const char *more) {
-  const char *json = job_json(job,
-                              "{'schemaVersion':1,'stepId':'%s','kind':'%s','line':'%s',"
-                              "'timestamp':'2026-05-05T10:00:0%d.500+00:00','seq':%d%s}",
-                              id, kind, line, seq % 10, seq, more);
-  job_do(job, "XADD sandbox:%s:events * data %b", job->id, json, strlen(json));
+  add_event_json(job, job_format(job,
+                                 "{'schemaVersion':1,'stepId':'%s','kind':'%s','line':'%s',"
+                                 "'timestamp':'2026-05-05T10:00:0%d.500+00:00','seq':%d%s}",
+                                 id, kind, line, seq % 10, seq, more));
 }
 
 JOB_TEST_NO_AGENT(trimmed_lines_are_counted) {
   add_event(job, ID, 1206, "stdout", "x", "");
-  add_event(job, ID, 1208, "stdout", "y", "");
-  add_event(job, ID, 1209, "completed", "exit=0 timedOut=False", "");
+  add_event_json(job, "{'stepId':'" ID "','kind':'resized','size':{'rows':[24]},'seq':1207}");
+  add_event(job, ID, 1209, "stdout", "y", "");
+  add_event(job, ID, 1210, "completed", "exit=0 timedOut=False", "");
   sandbox_expect(job, "$S follow 1111", 0, "x\ny\n",
                  "… 1,204 lines were trimmed …\n… 1 line was trimmed …\n");
-  sandbox_expect(job, "$S --json follow 1111 | wc -l", 0, "3\n", "");
+  sandbox_expect(job, "$S --json follow 1111 | wc -l", 0, "4\n", "");
+}
+
+/* The agent's clock, which makes the timestamps, may be wrong. */
+JOB_TEST_NO_AGENT(an_age_is_measured_by_the_clock_of_redis) {
+  add_event(job, ID, 1, "stdout", "new", "");
+  add_event(job, ID, 2, "completed", "exit=0 timedOut=False", "");
+  sandbox_expect(job, "$S follow --since 1h 1111", 0, "new\n", "");
+}
+
+JOB_TEST_NO_AGENT(a_stream_that_begins_again_is_read_from_its_beginning) {
+  const char *key = job_format(job, "sandbox:%s:events", job->id);
+  const char *last = job_json(job, "{'stepId':'" ID "','kind':'stdout','line':'a','seq':2}");
+  job_do(job, "XADD %s 99999999999999-0 data %s", key, last);
+  struct agent_process *follow = sandbox_start(job, "exec $S follow -n 1");
+  sandbox_wait_output(follow, "a\n");
+  job_do(job, "DEL %s", key);
+  add_event(job, ID, 3, "stdout", "b", "");
+  sandbox_wait_output(follow, "a\nb\n");
+  assert_string_equal(agent_process_log(follow),
+                      "the stream of events begins again: lines may be missing\n");
+  agent_process_free(follow);
 }
 
 JOB_TEST_NO_AGENT(partial_lines_are_joined_and_each_line_has_its_step_and_time) {

@@ -18,10 +18,11 @@ JOB_TEST(the_running_step_is_first_and_waiting_steps_have_places) {
   expect_shape(job, "$S ps",
                "1s/agent [^ ]* pid [0-9]*, alive [0-9]*s ago, redis [0-9.]*/AGENT/;"
                "s/running  [0-9]*s /running  1s /;s/^[0-9a-f-]{4,}( +run)/ID  \\1/;s/ +/ /g;"
+               "s/sleep 600[.0-9]*/sleep 600/;"
                "s/JOB [^ ]*/JOB x/",
                "JOB x AGENT results waiting: 0\n"
                "ID KIND STATE SINCE COMMAND\n"
-               "ID run running 1s sh\n"
+               "ID run running 1s echo up; exec sleep 600\n"
                "bbbb readFile waiting 1 /a\xEF\xBF\xBD[2Jb\n"
                "cccc grep waiting 2 x\n");
   expect_shape(job, "$S ps --json", "s/.*\\},(\\{.id.:.bbbb2222)/\\1/",
@@ -38,6 +39,26 @@ JOB_TEST_NO_AGENT(a_long_queue_is_listed_completely) {
                     job->id));
   sandbox_expect(job, "$S ps | grep -c waiting", 0, "2001\n", "");
   sandbox_expect(job, "$S ps | sed 1s/,.*// | head -1 | grep -o 'no agent'", 0, "no agent\n", "");
+}
+
+JOB_TEST_NO_AGENT(steps_that_were_taken_are_lost_without_an_agent) {
+  static const char *const steps[][2] = {
+      {"inflight", "{\"stepId\":\"aaaa\",\"command\":\"wc\",\"args\":[\"-c\",\"a b\"]}"},
+      {"inflight", "{\"stepId\":\"bbbb\",\"kind\":\"readFile\",\"path\":\"/b\"}"},
+      {"in",
+       "{\"stepId\":\"cccc\",\"command\":\"/bin/sh\",\"args\":[\"-ec\",\"echo c\\necho d\"]}"}};
+  for (size_t i = 0; i < 3; i++)
+    job_do(job, "LPUSH sandbox:%s:%s %s", job->id, steps[i][0], steps[i][1]);
+  job_do(job, "SET sandbox:%s:started aaaa", job->id);
+  expect_shape(job, "$S ps | tail -n 3", "s/ +/ /g",
+               "aaaa run lost - wc -c a b\nbbbb readFile lost - /b\ncccc run waiting 1 echo c\n");
+  sandbox_expect(job, "$S ps --json | grep -o '\"state\":\"lost\"' | wc -l", 0, "2\n", "");
+  sandbox_expect(job, "$S run -- true", 125, "",
+                 job_format(job,
+                            "sandbox: no agent for %s: no heartbeat, and 1 step waits; "
+                            "--detach pushes it anyway\n",
+                            job->id));
+  expect_shape(job, "$S top --json", "s/.*(.queue.:1,).*/\\1/", "\"queue\":1,\n");
 }
 
 JOB_TEST_NO_AGENT(an_id_is_shortened_to_a_unique_prefix) {
@@ -86,6 +107,15 @@ JOB_TEST(top_prints_one_round_without_a_terminal) {
   expect_shape(job, "$S top | tail -1", "s/ +/ /g;s/^[^ ]* sh [0-9]*s .* 1 -$/good/", "good\n");
 }
 
+/* The figures are those of the container, not of the job. */
+JOB_TEST_NO_AGENT(jobs_and_top_name_the_container) {
+  job_do(job, "SET sandbox:x:heartbeat {}");
+  sandbox_expect(job, "$S -j x top | head -n 1 | grep -o 'CONTAINER [A-Z]*'", 0,
+                 "CONTAINER CPU\nCONTAINER MEM\n", "");
+  sandbox_expect(job, "$S jobs | head -n 1 | grep -o 'CONTAINER [A-Z]*'", 0,
+                 "CONTAINER MEM\nCONTAINER CPU\n", "");
+}
+
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
 JOB_TEST(top_runs_until_an_interrupt) {
@@ -94,6 +124,15 @@ JOB_TEST(top_runs_until_an_interrupt) {
   sandbox_terminal_forget(terminal);
   sandbox_terminal_wait(terminal, "STEPS/MIN\r\n");
   sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 0);
+}
+
+JOB_TEST_NO_AGENT(a_terminal_shows_a_long_name_without_its_middle) {
+  const char *name = "build-of-a-very-long-branch-name-7f3a91é42";
+  job_do(job, "SET sandbox:%s:heartbeat {}", name);
+  sandbox_expect(job, job_format(job, "$S jobs | grep -c '^%s '", name), 0, "1\n", "");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S jobs");
+  sandbox_terminal_wait(terminal, "\r\nbuild-of-a-…me-7f3a91é42  0.1.0 or older");
   sandbox_terminal_expect_exit(terminal, 0);
 }
 

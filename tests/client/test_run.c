@@ -20,11 +20,28 @@ JOB_TEST(a_step_is_not_pushed_without_the_rights_to_follow_it) {
 JOB_TEST(run_prints_the_output_and_exits_with_the_code) {
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
   sandbox_expect(job, "$S run -c 'echo $0; exit 0'", 0, "sh\n", "");
-  sandbox_expect(job, "$S run -- sh -c 'kill -TERM $$'", 128 + SIGTERM, "", "");
-  sandbox_expect(job, "$S run -t 1 -- sleep 60", 124, "", "");
+  sandbox_expect(job, "$S run -- sh -c 'kill -TERM $$'", 128 + SIGTERM, "", NULL);
+  sandbox_expect(job, "$S run -t 1 -- sleep 60", 124, "", NULL);
   sandbox_expect(job, "$S run -- no-such-command", 127, "",
                  "sandbox: no-such-command: command not found on PATH\n");
   sandbox_expect(job, "$S run -- /etc/passwd", 126, "", NULL);
+}
+
+/* The line also has the id and the time. */
+static void expect_reason(struct job *job, const char *script, const char *reason) {
+  static const char *const shorten = "2>&1 | sed -E 's/^✗ [0-9a-f]{4} (.*) after .*/\\1/'";
+  sandbox_expect(job, job_format(job, "{ %s; } %s", script, shorten), 0, reason, "");
+}
+
+JOB_TEST(a_step_that_does_not_end_by_itself_says_so) {
+  expect_reason(job, "$S run -- sh -c 'kill -TERM $$'", "killed by SIGTERM\n");
+  expect_reason(job, "$S run -t 1 -- sleep 60", "timed out\n");
+  expect_reason(job, "$S -q run -t 1 -- sleep 60", "");
+  expect_reason(job, "$S run -c 'exit 130'", "");
+  expect_reason(job,
+                "$S run -- sleep 60 & p=$!; until $S cancel --running 2>&1 | grep -q cancelling; "
+                "do :; done; wait",
+                "cancelled: by a cancel step\n");
 }
 
 JOB_TEST(run_sets_directory_variables_and_input) {
@@ -115,6 +132,8 @@ JOB_TEST(flags_may_follow_the_command) {
                  "J=$JOB_ID U=$REDIS_URL; unset JOB_ID REDIS_URL; $S run -j $J -u $U -- echo a", 0,
                  "a\n", "");
   sandbox_expect(job, "$S run --json -- true | wc -l", 0, "3\n", "");
+  sandbox_expect(job, "JOB_ID=\"$JOB_ID\n\" REDIS_URL=\"$REDIS_URL\r\n\"; $S run -- echo a", 0,
+                 "a\n", "");
   sandbox_expect(job, "$S run -w / echo --json -q -j 4", 0, "--json -q -j 4\n", "");
   sandbox_expect(job, "$S run -- echo --json -u redis://a:b@c", 0, "--json -u redis://a:b@c\n", "");
   sandbox_expect(job, "$S ps --json -j none && $S ps --job-id=none --json", 0, "[]\n[]\n", "");
@@ -135,21 +154,37 @@ JOB_TEST_NO_AGENT(a_full_redis_ends_run) {
   job_do(job, "CONFIG SET maxmemory 0");
 }
 
-/* exit(3) only uses the lower 8 bits. */
-JOB_TEST_NO_AGENT(an_exit_code_out_of_range_is_an_error) {
+static void expect_end(struct job *job, int exit_code, const char *end, int code,
+                       const char *errors) {
   const char *id = "11111111-aaaa-4aaa-8aaa-000000000001";
   job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
   struct agent_process *client =
       sandbox_start(job, job_format(job, "exec $S run --id %s -- x", id));
   job_wait_length(job, "in", 1);
-  job_do(job, "LPUSH sandbox:%s:results {\"stepId\":\"%s\",\"exitCode\":256}", job->id, id);
-  job_do(job,
-         "XADD sandbox:%s:events * data {\"stepId\":\"%s\",\"seq\":1,\"kind\":\"completed\","
-         "\"line\":\"exit=256%stimedOut=False\"}",
-         job->id, id, " ");
+  const char *result = job_json(job, "{'stepId':'%s','exitCode':%d,%s}", id, exit_code, end);
+  job_do(job, "LPUSH sandbox:%s:results %s", job->id, result);
+  const char *event = job_json(job,
+                               "{'stepId':'%s','seq':1,'kind':'completed',"
+                               "'line':'exit=%d timedOut=False'}",
+                               id, exit_code);
+  job_do(job, "XADD sandbox:%s:events * data %s", job->id, event);
   job_do(job, "DEL sandbox:%s:in", job->id);
-  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), code);
+  assert_string_equal(agent_process_log(client), errors);
   agent_process_free(client);
+}
+
+/* exit(3) only uses the lower 8 bits. */
+JOB_TEST_NO_AGENT(an_exit_code_out_of_range_is_an_error) {
+  expect_end(job, 256, "'end':{}", 125, "sandbox: not run\n");
+}
+
+JOB_TEST_NO_AGENT(a_step_that_was_killed_for_its_memory_says_so) {
+  expect_end(job, 137,
+             "'errorMessage':'the memory was exhausted\\nout','end':{'cause':'memoryLimit'}", 137,
+             "✗ 1111 the memory was exhausted\n");
+  expect_end(job, 1, "'end':{'cause':'exited','oomKilled':true}", 1,
+             "✗ 1111 exit 1, out of memory\n");
 }
 
 JOB_TEST(the_json_option_prints_the_events_and_the_result) {
@@ -170,7 +205,9 @@ JOB_TEST(the_json_option_prints_the_events_and_the_result) {
 /* The results and steps of a server stay; the client leaves nothing. */
 JOB_TEST(run_leaves_the_results_of_a_server_alone) {
   const cJSON *first = job_push_echo(job, "first");
+  job_do(job, "LPUSH sandbox:%s:results %s", job->id, "");
   sandbox_expect(job, "$S run -- echo mine", 0, "mine\n", "");
+  assert_int_equal(job_ask_number(job, "LREM sandbox:%s:results 0 %s", job->id, ""), 1);
   const cJSON *second = job_push_echo(job, "second");
   sandbox_expect(job, "$S run -- echo mine too", 0, "mine too\n", "");
   job_expect_answer(job, first, 0, NULL, "first\n");
@@ -184,6 +221,13 @@ JOB_TEST_NO_AGENT(without_an_agent_run_pushes_nothing) {
   job_wait_length(job, "in", 0);
   sandbox_expect(job, "$S run --detach -- true", 0, NULL, "");
   job_wait_length(job, "in", 1);
+}
+
+JOB_TEST_NO_AGENT(a_relative_directory_begins_where_steps_start) {
+  job_do(job, "SET sandbox:%s:heartbeat %s", job->id, "{\"WorkingDirectory\":\"/srv\"}");
+  sandbox_expect(job, "$S run --detach -w a/b -- true", 0, NULL, "");
+  const char *step = job_ask_text(job, "LINDEX sandbox:%s:in 0", job->id);
+  assert_non_null(strstr(step, "\"workingDirectory\":\"/srv/a/b\""));
 }
 
 JOB_TEST(closed_standard_descriptors_are_not_reused) {
@@ -260,6 +304,13 @@ JOB_TEST(the_last_line_says_how_the_step_ended) {
   sandbox_terminal_expect_exit(terminal, 3);
 }
 
+JOB_TEST(the_colors_of_a_step_end_with_it) {
+  struct sandbox_terminal *terminal = sandbox_terminal_start(
+      job, "exec $S --color never -q run -c 'printf \"\\033[0m\\033[31mred\n\"'");
+  sandbox_terminal_wait(terminal, "\x1b[0m\x1b[31mred\r\n\x1b[0m");
+  sandbox_terminal_expect_exit(terminal, 0);
+}
+
 JOB_TEST(control_characters_do_not_reach_a_terminal) {
   struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, "exec $S run -c 'printf \"\\033]0;title\\007a\\033[31mred\\033[0m\\033[2Jb\\n\"'");
@@ -291,7 +342,14 @@ JOB_TEST(a_waiting_step_shows_how_many_are_before_it) {
     (void)job_push_echo(job, "waits");
   sandbox_wait_steps(job, 41);
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
-  sandbox_terminal_wait(terminal, " waits for 41 steps");
+  sandbox_terminal_wait(terminal, "waiting for step ");
+  sandbox_terminal_wait(terminal, " and 40 more (echo up; exec sleep …, running for ");
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_expect_exit(terminal, 130);
+  struct agent_process *client = sandbox_start(job, "exec $S run -- true");
+  agent_process_wait_log(client, " and 40 more (echo up; exec sleep …, running for ");
+  assert_int_equal(strncmp(agent_process_log(client), "waiting for step ", 17), 0);
+  assert_int_equal(kill(agent_process_pid(client), SIGINT), 0);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 130);
+  agent_process_free(client);
 }

@@ -70,7 +70,7 @@ JOB_TEST(two_interrupts_wait_for_the_end) {
 JOB_TEST(an_interrupt_cancels_a_waiting_step) {
   (void)job_push_endless(job, job_sleep(job, 600));
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
-  sandbox_terminal_wait(terminal, " waits for 1 step");
+  sandbox_terminal_wait(terminal, "waiting for step ");
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_wait(terminal, " cancelled: by a cancel step");
   sandbox_terminal_expect_exit(terminal, 130);
@@ -103,10 +103,10 @@ JOB_TEST(the_place_in_the_queue_fits_and_disappears_when_the_step_starts) {
   (void)job_push_endless(job, first);
   struct sandbox_terminal *terminal =
       sandbox_terminal_start(job, job_format(job, "exec $S run -- %s", second));
-  sandbox_terminal_wait(terminal, " waits for 1 step");
+  sandbox_terminal_wait(terminal, "waiting for step ");
   sandbox_terminal_resize(terminal, 12);
   sandbox_terminal_forget(terminal);
-  sandbox_terminal_wait(terminal, " waits");
+  sandbox_terminal_wait(terminal, "waiting");
   const char *line = strrchr(terminal->text, '\r');
   assert_non_null(line);
   assert_true(strlen(line) <= strlen("\r\x1b[K") + 11);
@@ -200,7 +200,7 @@ JOB_TEST(a_signal_ends_a_client_whose_output_nobody_reads) {
 JOB_TEST(a_signal_clears_the_status_line) {
   (void)job_push_endless(job, job_sleep(job, 600));
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
-  sandbox_terminal_wait(terminal, " waits for 1 step");
+  sandbox_terminal_wait(terminal, "waiting for step ");
   assert_int_equal(kill(terminal->pid, SIGTERM), 0);
   sandbox_terminal_expect_exit(terminal, 128 + SIGTERM);
   sandbox_wait_steps(job, 1);

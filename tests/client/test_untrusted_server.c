@@ -17,7 +17,7 @@ struct scene {
   struct agent_process *client;
   struct buffer page;        /* PAGE elements */
   const char *scan, *events; /* replies to SCAN and XREAD */
-  bool has_agent, refuses_steps;
+  bool has_agent, refuses_steps, is_broken;
   struct buffer event, result; /* of the step that was pushed */
   int pages, removals, pushes; /* LRANGE and SCAN; unanswered LREM; refused LPUSH */
 };
@@ -55,6 +55,8 @@ static const char *answer(void *owner, const char *command) {
                 {"XREVRANGE", "*1\r\n*2\r\n:1\r\n:2\r\n"},
                 {"XREAD", self->events},
                 {"LLEN", ":4611686018427387904\r\n"}};
+  if (self->is_broken)
+    return "-ERR out of order\r\n";
   bool is_list = strncmp(command, "LRANGE", 6) == 0, is_scan = strncmp(command, "SCAN", 4) == 0;
   self->pages += is_list || is_scan;
   if (strncmp(command, "LPUSH", 5) == 0 && self->refuses_steps) {
@@ -213,6 +215,15 @@ SCENE_TEST(an_error_instead_of_events_is_shown) {
   expect_exit(scene, 125, WAIT_BOUND_MS);
   assert_string_equal(agent_process_log(scene->client),
                       "sandbox: cannot read the events: ERR that is not for you\n");
+}
+
+SCENE_TEST(doctor_finds_that_every_answer_is_an_error) {
+  scene->is_broken = true;
+  START(scene, "j", "doctor");
+  expect_exit(scene, 1, WAIT_BOUND_MS);
+  assert_string_equal(agent_process_output(scene->client),
+                      "✗ redis answers every command with an error: ERR out of order   → see the "
+                      "log of Redis, or -u another URL\n1 problem\n");
 }
 
 /* The step is over, and its result has to be removed. */

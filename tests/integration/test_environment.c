@@ -42,6 +42,20 @@ JOB_TEST_NO_AGENT(the_env_of_a_step_extends_that_of_the_agent) {
   assert_string_equal(output_of(job, job_script(job, "echo \"$TAKEN,$NEW\"")), "from the agent,\n");
 }
 
+/* A shell would set PWD by itself. */
+JOB_TEST_NO_AGENT(pwd_is_the_working_directory_unless_the_step_sets_it) {
+  const char *const environment[] = {"PWD=/of/the/agent", NULL};
+  const char *directory = redis_server_directory(job->server);
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
+  cJSON *step = job_step(job, "printenv", "PWD", NULL);
+  cJSON_AddStringToObject(step, "workingDirectory", job_format(job, "%s/.", directory));
+  assert_string_equal(output_of(job, step), job_format(job, "%s\n", directory));
+  add_env(step, "PWD", "of the step");
+  cJSON_ReplaceItemInObject(step, "stepId", cJSON_CreateString("another"));
+  assert_string_equal(output_of(job, step), "of the step\n");
+}
+
 JOB_TEST(a_command_gets_the_id_of_its_step) {
   const cJSON *step = job_script(job, "echo \"$SANDBOX_STEP_ID\"");
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", job_text(step, "stepId")));

@@ -137,6 +137,9 @@ JOB_TEST(the_heartbeat_matches_the_protocol) {
   long long age_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000 - ts;
   assert_in_range(age_ms + 1000, 0, 1000 + PERIOD_MS + LATE_MS);
   assert_in_range(time_left(job), 1, LIFE_MS);
+  const cJSON *parsed = job_own(job, cJSON_Parse(beat));
+  const char *directory = job_format(job, "%s\n", job_text(parsed, "WorkingDirectory"));
+  job_expect_result(job, job_run(job, job_step(job, "pwd", NULL)), 0, NULL, directory);
 }
 
 /* MONITOR shows the commands in the order in which Redis executes them. */

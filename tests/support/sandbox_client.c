@@ -160,6 +160,7 @@ static void expect_clean(struct sandbox_terminal *self) {
   const char *line = strrchr(self->text, '\n'), *erased = find_last(self->text, "\r\x1b[K");
   const char *rest = line != NULL ? line + 1 : self->text;
   rest = erased != NULL && erased >= rest ? erased + 4 : rest;
+  rest += strcmp(rest, "\x1b[0m") == 0 ? strlen(rest) : 0; /* resets colors */
   if (rest[0] != '\0' || (hidden != NULL && (shown == NULL || shown < hidden)))
     job_fail(self->job, "the terminal is not restored: `%s`", self->text);
   memset(&after, 0, sizeof after); /* the padding is compared, too */

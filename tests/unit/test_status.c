@@ -7,9 +7,14 @@ static const struct cgroup *no_container(void) {
   return &none;
 }
 
+static char *directory(void) {
+  return strdup("/a b");
+}
+
 static char *write_once(struct status *self, size_t held, uint64_t reconnects) {
+  static const struct status_sources sources = {no_container, directory};
   struct buffer out = {0};
-  status_write(self, no_container, held, reconnects, &out);
+  status_write(self, &sources, held, reconnects, &out);
   buffer_add(&out, "", 1);
   return out.bytes;
 }
@@ -28,8 +33,8 @@ static void expect_end(struct status *self, size_t held, const char *end) {
 }
 
 TEST(figures_are_updated_for_two_values_and_then_for_each_fifth) {
-  static const char at_first[] = "],'Steps':{'ok':0,'failed':0,'timedOut':0,'cancelled':0},"
-                                 "'HeldBytes':5,'Reconnects':3";
+  static const char at_first[] = "],'WorkingDirectory':'/a b','Steps':{'ok':0,'failed':0,"
+                                 "'timedOut':0,'cancelled':0},'HeldBytes':5,'Reconnects':3";
   static const char *const without[] = {NULL};
   struct status status = {0};
   status_announce(&status, "7.8", without);
@@ -43,10 +48,10 @@ TEST(figures_are_updated_for_two_values_and_then_for_each_fifth) {
   count(&status, STEP_CAUSE_CANCELLED, -1);
   for (int i = 0; i < STATUS_REFRESHED; i++)
     expect_end(&status, 6,
-               "],'Steps':{'ok':1,'failed':4,'timedOut':1,'cancelled':1},'HeldBytes':6,"
+               ",'Steps':{'ok':1,'failed':4,'timedOut':1,'cancelled':1},'HeldBytes':6,"
                "'Reconnects':3");
   expect_end(
       &status, 7,
-      "],'Steps':{'ok':1,'failed':4,'timedOut':1,'cancelled':1},'HeldBytes':7,'Reconnects':3");
+      ",'Steps':{'ok':1,'failed':4,'timedOut':1,'cancelled':1},'HeldBytes':7,'Reconnects':3");
   status_release(&status);
 }

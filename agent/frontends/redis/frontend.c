@@ -350,7 +350,8 @@ static void on_describe(void *owner, struct buffer *out) {
   uint64_t reconnections = delivery_reconnections(delivery_of(self)) +
                            consumer_reconnections(self->intake->consumer) +
                            heartbeat_reconnections(self->heartbeat);
-  status_write(&self->status, cgroup_own, self->outbox->send_queue.bytes, reconnections, out);
+  static const struct status_sources sources = {cgroup_own, kind_default_directory};
+  status_write(&self->status, &sources, self->outbox->send_queue.bytes, reconnections, out);
 }
 
 static void on_checked(void *owner, int64_t began_ms, bool is_first) {

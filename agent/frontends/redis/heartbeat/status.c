@@ -1,7 +1,9 @@
 #include "agent/frontends/redis/heartbeat/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "wire/features.h"
 
 static bool is_listed(const char *const *names, const char *name) {
@@ -49,11 +51,22 @@ static void add_figure(struct buffer *out, const char *name, int64_t figure) {
     add_number(out, name, (uint64_t)figure);
 }
 
+/* A path that is not UTF-8 is omitted. Frees the path. */
+static void add_directory(struct buffer *out, char *path) {
+  const size_t length = path != NULL ? strlen(path) : 0;
+  if (length > 0 && utf8_valid_prefix(path, length) == length) {
+    buffer_add_string(out, ",\"WorkingDirectory\":");
+    buffer_add_json(out, path, length);
+  }
+  free(path);
+}
+
 /* `container` may be NULL. */
-static void read_figures(struct status *self, const struct cgroup *container, size_t held_bytes,
-                         uint64_t reconnects) {
+static void read_figures(struct status *self, const struct cgroup *container, char *directory,
+                         size_t held_bytes, uint64_t reconnects) {
   struct buffer *out = &self->text;
   out->length = self->agent_length;
+  add_directory(out, directory);
   add_number(out, ",\"Steps\":{\"ok\":", self->steps.ok);
   add_number(out, ",\"failed\":", self->steps.failed);
   add_number(out, ",\"timedOut\":", self->steps.timed_out);
@@ -74,10 +87,11 @@ static void read_figures(struct status *self, const struct cgroup *container, si
   buffer_add_string(out, seconds);
 }
 
-void status_write(struct status *self, const struct cgroup *(*container)(void), size_t held_bytes,
+void status_write(struct status *self, const struct status_sources *sources, size_t held_bytes,
                   uint64_t reconnects, struct buffer *out) {
   if (self->written == 0 || self->written % STATUS_REFRESHED == 1)
-    read_figures(self, self->written > 0 ? container() : NULL, held_bytes, reconnects);
+    read_figures(self, self->written > 0 ? sources->container() : NULL, sources->directory(),
+                 held_bytes, reconnects);
   self->written++;
   buffer_add(out, self->text.bytes, self->text.length);
 }

@@ -8,8 +8,8 @@
 #include "wire/step_report.h"
 
 /* The content of the heartbeat beyond the members that heartbeat.c writes: the agent's version and
-   features, the steps that it has answered, and the resources that its container uses. It is {0} at
-   first. */
+   features, its working directory, the steps that it has answered, and the resources that its
+   container uses. It is {0} at first. */
 struct status {
   struct {
     uint64_t ok, failed, timed_out, cancelled;
@@ -27,9 +27,15 @@ void status_release(struct status *self);
 /* Counts a step that was answered by a command or by the agent itself. */
 void status_count(struct status *self, const struct step_result *result);
 
+/* Where status_write reads figures from. */
+struct status_sources {
+  const struct cgroup *(*container)(void);
+  char *(*directory)(void); /* see kind_default_directory */
+};
+
 /* Appends the members to a JSON object, each with a comma before it. The figures are read for the
    first and the second heartbeat, and then for every STATUS_REFRESHED-th one. Unknown ones are
    omitted, and in the first heartbeat those of the container, which would delay the start. */
 #define STATUS_REFRESHED 5
-void status_write(struct status *self, const struct cgroup *(*container)(void), size_t held_bytes,
+void status_write(struct status *self, const struct status_sources *sources, size_t held_bytes,
                   uint64_t reconnects, struct buffer *out);
