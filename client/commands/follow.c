@@ -245,17 +245,21 @@ static void show_event(struct follow *self, struct followed *step, const struct 
 /* Shows and records raw output line by line. */
 static void show_raw(struct follow *self, struct followed *step, const struct event_view *view,
                      const char *note) {
-  const char *end = view->line + view->line_length;
   struct event_view part = *view;
-  for (const char *feed; part.line < end; part.line = feed + 1) {
-    feed = memchr(part.line, '\n', (size_t)(end - part.line));
+  for (size_t at = 0; at < view->line_length; at += part.line_length + !part.partial) {
+    part.line = view->line + at;
+    const char *feed = memchr(part.line, '\n', view->line_length - at);
     part.partial = feed == NULL;
-    feed = feed != NULL ? feed : end;
-    part.line_length = (size_t)(feed - part.line);
+    part.line_length = feed != NULL ? (size_t)(feed - part.line) : view->line_length - at;
+    if (self->history.skip > 0 && feed != NULL) {
+      self->history.skip--;
+      continue;
+    }
     show_event(self, step, &part);
     record(self, &part, note);
     note = NULL;
   }
+  self->history.skip = 0;
 }
 
 static void on_event(void *owner, const struct event_view *view) {

@@ -554,15 +554,15 @@ int job_take_result(struct program *program, const char *id, char **result, stru
   return failed;
 }
 
-void job_acknowledge(struct program *program, const char *id, uint64_t seq) {
+void job_acknowledge(struct program *program, const char *id, uint64_t seq, reply_handler *handler,
+                     void *owner) {
   struct buffer json = {0};
   buffer_add_string(&json, "{\"kind\":\"read\",\"stepId\":");
   buffer_add_json(&json, id, strlen(id));
   buffer_add_string(&json, ",\"seq\":");
   buffer_add_number(&json, seq);
   buffer_add(&json, "}", sizeof "}");
-  pipeline_send(program->redis, WORDS("LPUSH", program->keys.control, json.bytes), reply_to_nothing,
-                NULL);
+  pipeline_send(program->redis, WORDS("LPUSH", program->keys.control, json.bytes), handler, owner);
   buffer_release(&json);
 }
 

@@ -222,6 +222,12 @@ void pipeline_send(struct pipeline *self, const char *const *words, reply_handle
   send_pending(self);
 }
 
+void pipeline_forget(struct pipeline *self, const void *owner) {
+  for (struct pending_command *command = self->first; command != NULL; command = command->next)
+    if (command->owner == owner)
+      command->handler = NULL;
+}
+
 LOOP_CALLBACK(on_turn, struct pipeline *self) {
   (void)self; /* the loop returns */
 }

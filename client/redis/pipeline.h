@@ -43,6 +43,9 @@ void pipeline_free(struct pipeline *self);
 void pipeline_send(struct pipeline *self, const char *const *words, reply_handler *handler,
                    void *owner);
 
+/* Calls no more handlers with this owner. */
+void pipeline_forget(struct pipeline *self, const void *owner);
+
 /* Runs one iteration of the event loop, for at most 200 ms. */
 void pipeline_turn(struct pipeline *self);
 

@@ -204,6 +204,13 @@ static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
 };
 /* clang-format on */
 
+/* If the connection was lost, the next acknowledgement follows in time. */
+static void on_acknowledged(void *owner, const struct reply *reply) {
+  struct exchange *self = owner;
+  if (reply == NULL)
+    self->acknowledged = 0;
+}
+
 static void acknowledge(struct exchange *self) {
   const int64_t now_ms = clock_monotonic_ms(), passed_ms = now_ms - self->acknowledged_ms;
   const uint64_t events = self->seq - self->acknowledged;
@@ -214,7 +221,7 @@ static void acknowledge(struct exchange *self) {
   const bool is_much = events >= READ_EVENTS || self->unacknowledged_bytes >= READ_BYTES;
   if (events > 0 ? !is_much && passed_ms < READ_MS && !is_over : !is_blocked || passed_ms < SIGN_MS)
     return;
-  job_acknowledge(self->program, self->watch.id, self->seq);
+  job_acknowledge(self->program, self->watch.id, self->seq, on_acknowledged, self);
   self->acknowledged = self->seq;
   self->unacknowledged_bytes = 0;
   self->acknowledged_ms = now_ms;
@@ -289,6 +296,7 @@ void exchange_begin(struct exchange *self, struct program *program,
 
 void exchange_end(struct exchange *self) {
   step_watch_end(&self->watch);
+  pipeline_forget(self->program->redis, self);
   free(self->result);
   free(self->failure);
 }

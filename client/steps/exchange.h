@@ -58,9 +58,9 @@ struct exchange {
   struct job_short_id name;
   char *result; /* NULL: not found yet, or somebody else took it */
   struct outcome outcome;
-  uint64_t seq;    /* of its last event */
-  uint64_t missed; /* events that were trimmed before they could be read */
-  uint64_t acknowledged;
+  uint64_t seq;          /* of its last event */
+  uint64_t missed;       /* events that were trimmed before they could be read */
+  uint64_t acknowledged; /* the highest seq that was sent, unless it was lost */
   size_t unacknowledged_bytes;
   int64_t acknowledged_ms;
   int64_t discarded_ms; /* when its output became unreadable */

@@ -120,8 +120,17 @@ static bool match_step(struct history_search *self, const struct event_view *vie
   return query->id == NULL && !query->one_step;
 }
 
-static bool ends_line(const struct event_view *view) {
-  return (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR) && !view->partial;
+/* Returns how many lines end in this event. */
+static uint64_t count_lines(const struct event_view *view) {
+  const char *at = view->line, *end = at + view->line_length;
+  uint64_t count = 0;
+  if (view->kind != STEP_EVENT_STDOUT && view->kind != STEP_EVENT_STDERR)
+    return 0;
+  if (!view->is_raw)
+    return !view->partial;
+  for (; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
+    count++;
+  return count;
 }
 
 /* Whether this event is the last one that is not shown. */
@@ -131,7 +140,7 @@ static bool is_before_first(const struct history_search *self, const struct even
     return false; /* `follow ID` needs the exit code */
   if (query->has_age && strtoll(view->entry, NULL, 10) < self->since_ms)
     return true;
-  return query->has_lines && ends_line(view) && self->lines == query->lines;
+  return query->has_lines && count_lines(view) > 0 && self->lines == query->lines;
 }
 
 static bool visit_event(void *owner, const struct event_view *view) {
@@ -143,7 +152,11 @@ static bool visit_event(void *owner, const struct event_view *view) {
       (void)snprintf(self->history->after, ENTRY_ID_SIZE, "%s", view->entry);
     else
       entry_before(self->history->after, view->entry);
-    self->lines += ends_line(view);
+    self->lines += count_lines(view);
+    if (!is_over && self->query->has_lines && self->lines > self->query->lines) {
+      self->history->skip = self->lines - self->query->lines;
+      self->lines = self->query->lines;
+    }
     if (is_over || (id != NULL && view->kind == STEP_EVENT_STARTED))
       self->state = id != NULL && !is_complete(self) ? SEARCH_OTHER_IDS : SEARCH_DONE;
   }

@@ -48,7 +48,7 @@ JOB_TEST(run_sets_directory_variables_and_input) {
   sandbox_expect(job, "$S run -w /usr -- pwd", 0, "/usr\n", "");
   sandbox_expect(job, "B=two $S run -e A=0 -e A=one -e B -e NONE -c 'echo $A $B ${NONE-unset}'", 0,
                  "one two unset\n", "");
-  sandbox_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny\n", "");
+  sandbox_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny", "");
   sandbox_expect(job, "printf '\\377' | $S run -i -- cat", 125, "",
                  "sandbox: standard input is not UTF-8: copy it with sandbox cp\n");
 }

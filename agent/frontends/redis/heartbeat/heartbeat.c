@@ -390,8 +390,8 @@ static void on_reply(void *owner, const struct reply *reply) {
     self->was_checked = true;
   }
   end_round(self);
-  /* The first round has no BLMOVE, whose reply may be the fault. */
-  if (self->wait_until_ms > 0 || !may_wait(self, now_ms))
+  /* The first round has no BLMOVE, whose reply may be the fault, unless there are messages. */
+  if (self->wait_until_ms > 0 || self->found > 0 || !may_wait(self, now_ms))
     redis_connection_mark_healthy(self->connection);
   check_visible(self);
   self->handler->changed(self->owner);

@@ -1,0 +1,103 @@
+/* sandbox run: every line and every byte of a command arrives, also at a slow reader, or the client
+   says what is missing. */
+
+#include "tests/support/sandbox_client.h"
+#include "tests/test.h"
+
+#define ID "11111111-aaaa-4aaa-8aaa-000000000001"
+
+/* So few events may be unread that a slow reader would miss most of the output. */
+static int set_up(void **state) {
+  job_setup_server(state);
+  job_start_agent(*state, "--events-maxlen", "500", "--events-keep-bytes", "200000", NULL);
+  return 0;
+}
+
+#define SMALL_TEST(NAME) TEST_WITH(struct job *job, NAME, set_up, job_teardown)
+
+SMALL_TEST(a_slow_reader_gets_every_line) {
+  sandbox_expect(job,
+                 "a=$($S run -c 'seq 1 50000' | (sleep 1; sha1sum)); "
+                 "b=$(seq 1 50000 | sha1sum); test \"$a\" = \"$b\"",
+                 0, "", "");
+  sandbox_expect(job, "$S --json run -c 'seq 1 20000' | (sleep 1; cat) | wc -l", 0, "20003\n", "");
+  sandbox_expect(job, "$S run --text -c 'seq 1 20000' | (sleep 1; cat) | wc -l", 0, "20000\n", "");
+  job_wait_length(job, "control", 0);
+}
+
+struct killing {
+  struct job *job;
+  struct agent_process *client;
+  int64_t next_ms;
+};
+
+/* Ten times per second, all connections are lost. */
+static bool has_ended(void *context) {
+  struct killing *self = context;
+  if (wait_now_ms() >= self->next_ms) {
+    self->next_ms = wait_now_ms() + 100;
+    job_do(self->job, "CLIENT KILL TYPE normal SKIPME yes");
+  }
+  return !agent_process_is_running(self->client);
+}
+
+SMALL_TEST(every_byte_arrives_across_lost_connections) {
+  const char *file = job_path(job, "random");
+  sandbox_expect(job, job_format(job, "head -c 20000000 /dev/urandom >%s", file), 0, "", "");
+  struct killing killing = {.job = job};
+  killing.client = sandbox_start(job, job_format(job, "$S run -- cat %s | cmp - %s", file, file));
+  assert_true(wait_until(has_ended, &killing, WAIT_BOUND_MS));
+  assert_int_equal(agent_process_wait(killing.client, 0), 0);
+  agent_process_free(killing.client);
+}
+
+SMALL_TEST(bytes_are_not_changed_unless_they_are_shown_on_a_terminal) {
+  sandbox_expect(job, "$S run -c 'printf \"\\357\\273\\277a\\r\\nb\\rc\\377\\n\\nd\"'", 0,
+                 "\xEF\xBB\xBF"
+                 "a\r\nb\rc\xFF\n\nd",
+                 "");
+  sandbox_expect(job, "$S run -c 'printf \"a\\0b\"' | od -An -c", 0, "   a  \\0   b\n", "");
+  sandbox_expect(job, "$S run -c 'printf \"a\\r\\n\" >&2' 2>&1 >/dev/null | od -An -c", 0,
+                 "   a  \\r  \\n\n", "");
+  sandbox_expect(job, "$S run --text -c 'printf \"a\\r\\nb\"'", 0, "a\nb\n", "");
+  struct sandbox_terminal *terminal =
+      sandbox_terminal_start(job, "exec $S run --raw -c 'printf \"a\\r\\n\\303\"; sleep 0.1; "
+                                  "printf \"\\244\\rb\\033[2Jc\"'");
+  sandbox_terminal_wait(terminal, "a\r\n\xC3\xA4\r\nb\xEF\xBF\xBD[2Jc");
+  sandbox_terminal_expect_exit(terminal, 0);
+}
+
+static void add_event(struct job *job, int seq, const char *kind, const char *line) {
+  const char *event =
+      job_json(job, "{'stepId':'" ID "','kind':'%s','line':'%s','seq':%d}", kind, line, seq);
+  job_do(job, "XADD sandbox:%s:events * data %s", job->id, event);
+}
+
+/* Somebody has trimmed the stream, or the agent is one of 0.2. */
+JOB_TEST_NO_AGENT(missing_events_are_an_error) {
+  job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
+  struct agent_process *client = sandbox_start(job, "exec $S -q run --id " ID " -- true");
+  job_wait_length(job, "in", 1);
+  add_event(job, 1, "started", "true");
+  add_event(job, 1205, "stdout", "a");
+  add_event(job, 1207, "completed", "exit=0 timedOut=False");
+  job_do(job, "LPUSH sandbox:%s:results:" ID " %s", job->id,
+         "{\"stepId\":\"" ID "\",\"exitCode\":0,\"eventCount\":1207}");
+  job_do(job, "DEL sandbox:%s:in", job->id);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  assert_string_equal(agent_process_output(client), "a\n");
+  assert_string_equal(agent_process_log(client),
+                      "sandbox: 1,204 events are missing: the stream was trimmed before they could "
+                      "be read\n");
+  agent_process_free(client);
+}
+
+/* Results of steps whose client is gone expire in lists of their own. */
+SMALL_TEST(no_result_is_left_for_a_server) {
+  sandbox_expect(job, "$S run --detach --id " ID " -- true", 0, ID "\n", "");
+  job_wait_length(job, "results:" ID, 1);
+  sandbox_expect(job, "$S run -- true; $S ls /", 0, NULL, "");
+  assert_int_equal(job_length(job, "results"), 0);
+  job_wait_length(job, "control", 0);
+  job_expect_keys(job, "events", "results:" ID, "committed", "heartbeat", NULL);
+}
