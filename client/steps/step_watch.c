@@ -70,7 +70,7 @@ static void deliver(struct step_watch *self, const struct reply *entries) {
   if (last[0] != '\0')
     (void)snprintf(self->last, sizeof self->last, "%s", last);
   if (entries->elements >= AHEAD_MIN || entries->elements == self->count)
-    start_read(self);
+    step_watch_read(self);
   for (size_t i = 0; i < entries->elements; i++)
     if (event_read(&view, entries->element[i], &self->space))
       self->handler->event(self->owner, &view);

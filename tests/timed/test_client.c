@@ -39,7 +39,7 @@ JOB_TEST(a_missing_heartbeat_is_reported_after_12_s_and_ends_run_after_60_s) {
 /* Meanwhile the client does not look for the heartbeat. The output is larger than a pipe. */
 JOB_TEST(a_reader_that_pauses_is_no_missing_heartbeat) {
   sandbox_expect(job,
-                 "$S run -c 'yes | head -n 150000 | tr -d \"\\n\" | fold -w 5000; sleep 1; echo; "
-                 "echo end' 2>errors | { sleep 14; tail -n 1; }; cat errors",
+                 "{ $S run -c 'yes | head -n 150000 | tr -d \"\\n\" | fold -w 5000; sleep 1; echo; "
+                 "echo end' 2>&3 | { sleep 14; tail -n 1; }; } 3>&1",
                  0, "end\n", "");
 }
