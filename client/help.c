@@ -14,6 +14,8 @@ static const struct command commands[] = {
      "  -e, --env NAME[=VALUE] set a variable, by default to its value here; repeatable\n"
      "  -t, --timeout TIME     end the step after 90, 90s, 5m or 2h; default: 600 s\n"
      "  -i                     send standard input, up to 16 MiB of UTF-8; default: none\n"
+     "  --raw, --text          pass each byte on, or show lines; default: --text on a\n"
+     "                         terminal and with --json, otherwise --raw\n"
      "  --detach               print the id of the step, and do not wait for it\n"
      "  --id GUID              the id of the step; default: a random one\n"
      "\n"

@@ -65,7 +65,7 @@ _sandbox() {
     [ -n "$command" ] || _sandbox_offer help --redis-url --job --json --color --quiet --cacert --cacertdir --cert \
       --key --sni --insecure --help --version
     ;;
-  run:*) _sandbox_offer -w --workdir -e --env -t --timeout -i -c --detach --id --json --help -- ;;
+  run:*) _sandbox_offer -w --workdir -e --env -t --timeout -i -c --raw --text --detach --id --json --help -- ;;
   follow:*)
     _sandbox_offer -n --since --all --timestamps --html --cast --json --help
     _sandbox_offer_names ps id

@@ -41,7 +41,7 @@ static bool has_ended(void *context) {
   return !agent_process_is_running(self->client);
 }
 
-SMALL_TEST(every_byte_arrives_across_lost_connections) {
+JOB_TEST(every_byte_arrives_across_lost_connections) {
   const char *file = job_path(job, "random");
   sandbox_expect(job, job_format(job, "head -c 20000000 /dev/urandom >%s", file), 0, "", "");
   struct killing killing = {.job = job};

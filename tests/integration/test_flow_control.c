@@ -35,17 +35,18 @@ static int read_more(struct job *job, const cJSON *step, char cursor[64], int se
   return seq;
 }
 
-/* Reads all events, slowly; another program adds entries. Returns the largest length of the stream.
-   */
+/* Reads all events, slowly. Another program adds an entry for each page, at most. Returns the
+   largest length of the stream. */
 static long long read_slowly(struct job *job, const cJSON *step, int events) {
   char cursor[64] = "0";
   long long most = 0;
-  for (int seq = 0; seq < events;) {
+  for (int seq = 0, before = 0; seq < events; before = seq) {
     long long length = job_ask_number(job, "XLEN sandbox:%s:events", job->id);
     most = length > most ? length : most;
     seq = read_more(job, step, cursor, seq, 50);
     push_read(job, step, seq);
-    job_do(job, "XADD sandbox:%s:events * other entry", job->id);
+    if (seq > before)
+      job_do(job, "XADD sandbox:%s:events * other entry", job->id);
   }
   return most;
 }
@@ -57,7 +58,7 @@ static void expect_every_event(struct job *job, const char *keep_bytes) {
   const cJSON *step = controlled(job, job_format(job, "seq 1 %d", LINES));
   job_push(job, step);
   long long most = read_slowly(job, step, LINES + 2);
-  assert_in_range(most, MAXLEN, 4 * MAXLEN + 200); /* and the entries of the other program */
+  assert_in_range(most, MAXLEN, 8 * MAXLEN); /* half of them may be of the other program */
   assert_int_equal(job_event_count(job_result_of(job, step)), LINES + 2);
   job_wait_length(job, "control", 0);
 }

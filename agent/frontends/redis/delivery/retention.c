@@ -144,7 +144,9 @@ struct retention_cut retention_trim(struct retention *self, uint64_t protected_f
   uint64_t young = newest_from(self, self->keep_bytes, false);
   if (protected_from == RETENTION_UNPROTECTED)
     return trim_by_length(self, young);
-  uint64_t from = newest_from(self, most_bytes(self), true);
+  uint64_t bytes =
+      self->keep_bytes > RETENTION_KEEP_BYTES ? self->keep_bytes : RETENTION_KEEP_BYTES;
+  uint64_t from = newest_from(self, bytes, true);
   if (self->events > self->maxlen && from < self->events - self->maxlen)
     from = self->events - self->maxlen;
   from = from < young ? from : young;

@@ -21,7 +21,7 @@
 #define RETENTION_MS 5000
 #define RETENTION_TICK_MS 1000
 
-/* The default of `keep_bytes`, for what a reader protects if that is 0. */
+/* The default of `keep_bytes`. It also counts if that is 0 and a reader protects events. */
 #define RETENTION_KEEP_BYTES (UINT64_C(8) * 1024 * 1024)
 
 /* A span ends when it has one RETENTION_PARTS-th of `keep_bytes`, more than one
@@ -89,7 +89,8 @@ bool retention_is_trimmed(const struct retention *self);
 
 /* Returns how the caller trims the stream now. Events from number `protected_from` on are kept;
    they are found by their id, because other programs may add entries. Of the events before them,
-   which may be as large as those of raw output, at most `keep_bytes` are kept.
+   which may be as large as those of raw output, at most RETENTION_KEEP_BYTES are kept, or
+   `keep_bytes` if that is more.
    RETENTION_UNPROTECTED: none is protected. */
 #define RETENTION_UNPROTECTED UINT64_MAX
 struct retention_cut retention_trim(struct retention *self, uint64_t protected_from);
