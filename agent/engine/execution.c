@@ -95,10 +95,6 @@ static void read_clock(struct execution *self) {
   step_event_timestamp(self->timestamp, now_ms);
 }
 
-static bool is_output(enum step_event_kind kind) {
-  return kind == STEP_EVENT_STDOUT || kind == STEP_EVENT_STDERR;
-}
-
 static struct step_event event_after(const struct execution *self, enum step_event_kind kind,
                                      const struct line *line) {
   return (struct step_event){.schema_version = step_answer_version(&self->step),
@@ -108,7 +104,7 @@ static struct step_event event_after(const struct execution *self, enum step_eve
                              .line = line->text,
                              .line_length = line->length,
                              .partial = line->partial,
-                             .is_base64 = self->output == OUTPUT_BYTES && is_output(kind),
+                             .is_base64 = line->is_raw,
                              .timestamp = self->timestamp,
                              .seq = self->events + 1};
 }
@@ -160,10 +156,8 @@ static bool pass_lines(struct execution *self, enum process_stream stream) {
       return true;
     const struct step_event event = event_after(self, kind, &line);
     emit_event(self, &event);
-    if (self->output == OUTPUT_BYTES)
-      capture_add(&self->capture, false, line.text, line.length, true);
-    else
-      capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
+    capture_add(&self->capture, stream == PROCESS_STDOUT && !line.is_raw, line.text, line.length,
+                line.partial || line.is_raw);
     /* One read may give thousands of lines: the frontend gets them batch by batch. */
     if (self->batcher.lines % BATCHER_LINES == 0)
       flush_frontend(self);
@@ -257,13 +251,10 @@ static void on_readable(void *owner, enum process_stream stream) {
     engine_execution_stalled(self);
 }
 
-static void report_ending(struct execution *self) {
+static void report_ending(void *owner) {
+  struct execution *self = owner;
   if (self->frontend->type->ending != NULL)
     self->frontend->type->ending(self->frontend, self);
-}
-
-static void on_timed_out(void *owner) {
-  report_ending(owner);
 }
 
 static void on_remains(void *owner) {
@@ -523,7 +514,7 @@ static void end_without_process(struct execution *self) {
 }
 
 static const struct process_handler process_handler = {
-    .readable = on_readable, .timed_out = on_timed_out, .remains = on_remains, .ended = on_ended};
+    .readable = on_readable, .timed_out = report_ending, .remains = on_remains, .ended = on_ended};
 
 static void make_process(struct execution *self, bool waits) {
   struct process_spec spec =

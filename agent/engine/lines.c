@@ -89,7 +89,7 @@ static void shrink(struct line_splitter *self) {
 
 /* Returns the next `length` bytes as a line. */
 static bool split_off(struct line_splitter *self, struct line *line, size_t length, bool partial) {
-  *line = (struct line){self->buffer + self->start, length, partial};
+  *line = (struct line){self->buffer + self->start, length, partial, self->raw};
   self->start += length;
   return true;
 }

@@ -49,6 +49,7 @@ struct line {
   const char *text; /* in the splitter's buffer, valid until the next call */
   size_t length;
   bool partial; /* more of this line follows */
+  bool is_raw;  /* it is a piece of raw output */
 };
 
 void line_splitter_init(struct line_splitter *self, size_t piece_max);

@@ -2,6 +2,7 @@
    missing replies, takeovers and queries. Time is virtual. */
 
 #include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/delivery/preflight.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/logged.h"
 #include "tests/support/virtual_time.h"

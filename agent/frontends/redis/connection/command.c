@@ -1,5 +1,6 @@
 #include "agent/frontends/redis/connection/command.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/decimal.h"
@@ -106,4 +107,13 @@ bool command_read(const char **at, const char *end, struct command_word *words, 
       words[i] = word;
   }
   return true;
+}
+
+struct command_name command_name(const struct command_word *command,
+                                 const struct command_word *key) {
+  struct command_name name;
+  const size_t length = key->length < 120 ? key->length : 120;
+  (void)snprintf(name.text, sizeof name.text, "%.*s%s%.*s", (int)command->length, command->text,
+                 length > 0 ? " " : "", (int)length, length > 0 ? key->text : "");
+  return name;
 }

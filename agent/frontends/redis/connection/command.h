@@ -41,6 +41,13 @@ struct command_word command_word(const char *text);
 size_t command_length(const struct command_word *words, size_t count);
 char *command_write(char *out, const struct command_word *words, size_t count);
 
+/* Names a command and its key for people, such as "GET sandbox:j:started". */
+struct command_name {
+  char text[160];
+};
+struct command_name command_name(const struct command_word *command,
+                                 const struct command_word *key);
+
 /* Decodes one command that was encoded here, and moves *at past it. Fills in `max` words; missing
    ones are empty. Returns false if *at is the end. */
 bool command_read(const char **at, const char *end, struct command_word *words, size_t max);

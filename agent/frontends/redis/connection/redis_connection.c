@@ -432,18 +432,15 @@ static void handle_rejection(struct redis_connection *self, const char *name, co
       lose_because(self, redis_connection_explain(self, text).text, error_reply_code(text));
     return;
   }
-  char command[128];
   struct command_word words[2] = {{.text = ""}, {.text = ""}};
   if (name != NULL)
     words[0] = command_word(name);
   else
     (void)skip_commands(&self->handshake, self->handshake.answered, words);
-  (void)snprintf(command, sizeof command, "%.*s%s%.*s", (int)words[0].length, words[0].text,
-                 words[1].length > 0 ? " " : "", (int)words[1].length,
-                 words[1].length > 0 ? words[1].text : "");
+  const struct command_name command = command_name(&words[0], &words[1]);
   struct error error;
-  (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command,
-                  error_reply_explain_command(text, command, self->options.url).text);
+  (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command.text,
+                  error_reply_explain_command(text, command.text, self->options.url).text);
   error.code = error_reply_code(text);
   redis_connection_stop(self);
   self->handler->failed(self->owner, &error);

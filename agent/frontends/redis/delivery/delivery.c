@@ -67,6 +67,7 @@
 #include "agent/frontends/redis/connection/error_reply.h"
 #include "agent/frontends/redis/connection/redis_connection.h"
 #include "agent/frontends/redis/delivery/ownership.h"
+#include "agent/frontends/redis/delivery/preflight.h"
 #include "agent/frontends/redis/delivery/retention.h"
 #include "agent/payload_limit.h"
 #include "base/check.h"
@@ -91,12 +92,6 @@
 
 /* The same after this many losses of data without an answer to a query in between. */
 #define LOSSES_BEFORE_RECONNECT 3
-
-/* Indexes of commands of the preflight, and the number of those up to the first MULTI. */
-#define PREFLIGHT_KEYS 0
-#define PREFLIGHT_FIRST 8
-#define PREFLIGHT_TRIM (PREFLIGHT_COMMANDS - 6)
-#define PREFLIGHT_MOVE (PREFLIGHT_COMMANDS - 5)
 
 /* The replies to the parts of a request, in the order in which the parts may occur. */
 enum expected {
@@ -152,15 +147,11 @@ struct delivery {
   struct send_queue *send_queue;
   struct ownership ownership;
   unsigned long long ttl_seconds; /* of `committed`; 0: it does not expire */
-  char *preflight;
+  struct preflight preflight;
   struct delivery_request request; /* the request that is under way */
   bool check_due;                  /* `committed` has to be read before anything else */
-  bool loss_reported;     /* DELIVERY_LOST_DATA was recorded, and nothing was delivered since */
-  bool write_due;         /* a transaction has to write `committed` before anything else */
-  bool must_trim;         /* without the right for XTRIM, the delivery fails */
-  unsigned refused;       /* values of enum delivery_feature that Redis refuses, */
-  unsigned refused_now;   /* and in the handshake that is under way */
-  bool has_refused_reply; /* it was logged that a result stays in `results` */
+  bool loss_reported; /* DELIVERY_LOST_DATA was recorded, and nothing was delivered since */
+  bool write_due;     /* a transaction has to write `committed` before anything else */
   char newest[RETENTION_ID_SIZE]; /* the id of the newest entry that this agent knows; "": none */
   unsigned vain_losses;           /* notifications of losses since the last answer to a query */
   unsigned notifications; /* values of enum delivery_notification that the owner has not taken */
@@ -170,68 +161,10 @@ struct delivery {
   struct query query;
 };
 
-/* A new command or key of the agent is added here. Reads check the types of their keys. Redis
-   checks the permission for a command inside MULTI when it queues the command, and DISCARD drops
-   it. Commands that write are sent after the good reply to the MULTI before them, because they
-   would be executed if Redis rejected that MULTI. */
-char *delivery_preflight(const struct keys *keys) {
-  char *reply = keys_reply(keys, "");
-  const char *const commands[PREFLIGHT_COMMANDS][COMMAND_LIST_WORDS] = {
-      /* Checks that all keys are in one slot of a cluster. NOPERM is ignored here, because it does
-         not name the key; the commands below do. DISCARD ends this watch. */
-      {"WATCH", keys->in, keys->events, keys->results, keys->inflight, keys->started,
-       keys->committed, keys->heartbeat},
-      {"LLEN", keys->in},
-      {"XLEN", keys->events},
-      {"LLEN", keys->results},
-      {"LLEN", keys->inflight},
-      {"LLEN", keys->control},
-      {"GET", keys->started},
-      {"MULTI"},
-      {"XADD", keys->events, "*", "data", ""},
-      {"LPUSH", keys->results, ""},
-      {"LREM", keys->inflight, "-1", ""},
-      {"LTRIM", keys->inflight, "0", "-2"},
-      {"RPUSH", keys->inflight, ""},
-      {"LINDEX", keys->inflight, "-1"},
-      {"XREVRANGE", keys->events, "+", "-", "COUNT", "1"},
-      {"SET", keys->started, ""},
-      {"DEL", keys->started},
-      {"SET", keys->committed, ""},
-      {"SET", keys->heartbeat, "", "EX", "1"},
-      {"DEL", keys->heartbeat},
-      {"EXPIRE", keys->in, "1"},
-      {"EXPIRE", keys->results, "1"},
-      {"LREM", keys->control, "-1", ""},
-      {"PERSIST", keys->in},
-      {"XTRIM", keys->events, "MAXLEN", "0"},
-      {"BLMOVE", keys->results, reply, "LEFT", "LEFT", "0"},
-      {"DISCARD"},
-      {"WATCH", keys->committed},
-      {"GET", keys->committed},
-      {"MULTI"},
-  };
-  char *list = command_list_new(commands, PREFLIGHT_COMMANDS);
-  free(reply);
-  return list;
-}
-
-/* Redis before 6.2 does not know BLMOVE, and XTRIM only without MINID. */
 static bool on_rejected(void *owner, int index, const char *text) {
   struct delivery *self = owner;
-  bool is_denied = strncmp(text, "NOPERM", 6) == 0;
-  if (index == PREFLIGHT_MOVE && !self->has_refused_reply) {
-    self->has_refused_reply = true;
-    log_line(self->log, LOG_WARN, NULL, "results of steps with replyTo stay in %.100s: %.150s",
-             self->keys->results, redis_connection_explain(self->connection, text).text);
-  }
-  if (index == PREFLIGHT_MOVE)
-    self->refused_now |= is_denied ? DELIVERY_REPLY_TO : DELIVERY_REPLY_TO | DELIVERY_FLOW_CONTROL;
-  else if (index == PREFLIGHT_TRIM && !self->must_trim)
-    self->refused_now |= DELIVERY_FLOW_CONTROL;
-  else
-    return index == PREFLIGHT_KEYS && is_denied;
-  return true;
+  return preflight_reject(&self->preflight, index, text,
+                          redis_connection_explain(self->connection, text).text);
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
@@ -377,15 +310,13 @@ static void fail(struct delivery *self, const struct error *error) {
    not be read, because it may have been freed already. */
 static void find_command(const struct delivery_request *self, size_t index,
                          struct command_word words[3]) {
-  bool in_tail = index >= self->batch.commands;
-  size_t read = in_tail ? self->batch.commands : 0;
-  for (int i = in_tail ? self->batch.count : 0; i <= self->batch.count; i++) {
-    bool is_tail = i == self->batch.count;
-    const char *at = is_tail ? self->tail.bytes : self->batch.pieces[i].iov_base;
-    const char *end = at + (is_tail ? self->tail.length : self->batch.pieces[i].iov_len);
-    while (read <= index && command_read(&at, end, words, 3))
-      read++;
+  if (index < self->batch.commands) {
+    batch_find(&self->batch, index, words, 3);
+    return;
   }
+  const char *at = self->tail.bytes, *end = at + self->tail.length;
+  for (size_t i = self->batch.commands; i <= index; i++)
+    (void)command_read(&at, end, words, 3);
 }
 
 /* Returns true if the command at this index of the batch is about the key of a replyTo. Without it,
@@ -399,11 +330,8 @@ static bool refuses_reply(struct delivery *self, size_t index, const char *text)
   const struct command_word *key = &words[is_first ? 1 : 2];
   if (!is_first && (key->text == NULL || !keys_is_reply(self->keys, key->text, key->length)))
     return false;
-  log_line(self->log, self->has_refused_reply ? LOG_DEBUG : LOG_WARN, NULL,
-           "the result stays in %.100s: redis refuses %.*s %.*s: %.100s", self->keys->results,
-           (int)words[0].length, words[0].text, key->length < 200 ? (int)key->length : 200,
-           key->text, redis_connection_explain(self->connection, text).text);
-  self->has_refused_reply = true;
+  preflight_warn(&self->preflight, command_name(&words[0], key).text,
+                 redis_connection_explain(self->connection, text).text);
   return true;
 }
 
@@ -426,10 +354,8 @@ static void handle_rejection(struct delivery *self) {
   }
   struct command_word words[3] = {{.text = ""}};
   find_command(request, request->rejected, words);
-  size_t key = words[1].length < 120 ? words[1].length : 120;
   struct error error;
-  (void)error_set(&error, "redis refuses %.*s%s%.*s: %.100s", (int)words[0].length, words[0].text,
-                  key > 0 ? " " : "", (int)key, words[1].text,
+  (void)error_set(&error, "redis refuses %s: %.100s", command_name(&words[0], &words[1]).text,
                   redis_connection_explain(self->connection, request->rejection).text);
   fail(self, &error);
 }
@@ -578,8 +504,7 @@ static void on_reply(void *owner, const struct reply *reply) {
 
 static void on_ready(void *owner, const struct reply *committed) {
   struct delivery *self = owner;
-  self->refused = self->refused_now;
-  self->refused_now = 0;
+  preflight_end(&self->preflight);
   on_committed(self, committed);
   record(self, DELIVERY_CONNECTED);
 }
@@ -639,26 +564,25 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                                            .failed = on_failed};
   struct client_name name = keys_client_name(keys, "out");
   struct delivery *self = memory_allocate(sizeof *self);
-  *self =
-      (struct delivery){.log = log,
-                        .keys = keys,
-                        .handler = handler,
-                        .owner = owner,
-                        .send_queue = send_queue,
-                        .ownership = {.instance = random_u64()},
-                        .ttl_seconds = options->key_ttl_seconds,
-                        .check_due = true,
-                        .must_trim = options->events_maxlen > 0 && options->events_keep_bytes > 0};
-  self->preflight = delivery_preflight(keys);
+  *self = (struct delivery){.log = log,
+                            .keys = keys,
+                            .handler = handler,
+                            .owner = owner,
+                            .send_queue = send_queue,
+                            .ownership = {.instance = random_u64()},
+                            .ttl_seconds = options->key_ttl_seconds,
+                            .check_due = true};
+  preflight_init(&self->preflight, log, keys,
+                 options->events_maxlen > 0 && options->events_keep_bytes > 0);
   struct redis_connection_options redis_connection_options = {
       .url = options->url,
       .role = "outbox",
       .name = name.text,
-      .final_commands = {.text = self->preflight,
-                         .length = strlen(self->preflight),
+      .final_commands = {.text = self->preflight.commands,
+                         .length = strlen(self->preflight.commands),
                          .count = PREFLIGHT_COMMANDS,
                          .first = PREFLIGHT_FIRST,
-                         .value = PREFLIGHT_COMMANDS - 2},
+                         .value = PREFLIGHT_VALUE},
       .discard_values = true,
       .largest_string = payload_limit};
   self->connection =
@@ -671,7 +595,7 @@ void delivery_free(struct delivery *self) {
   redis_connection_free(self->connection);
   event_free(self->idle);
   forget_request(self);
-  free(self->preflight);
+  free(self->preflight.commands);
   free(self->query.commands);
   free(self);
 }
@@ -709,7 +633,7 @@ bool delivery_has_lost_data(const struct delivery *self) {
 }
 
 bool delivery_offers(const struct delivery *self, enum delivery_feature feature) {
-  return (self->refused & feature) == 0;
+  return (self->preflight.refused & feature) == 0;
 }
 
 const char *delivery_newest_entry(const struct delivery *self) {

@@ -63,14 +63,6 @@ unsigned delivery_take_notifications(struct delivery *self);
 /* Returns the error of DELIVERY_FAILED, or NULL if the delivery has not failed. */
 const struct error *delivery_error(const struct delivery *self);
 
-/* Returns the encoded commands that end each handshake; the caller frees them. They check that each
-   key has the expected type and that Redis permits each command of the agent, and they change
-   nothing. So a wrong key or a missing permission fails at startup, with an error that names
-   command and key, and not with the first result. The last three commands are the first ownership
-   check and MULTI. */
-#define PREFLIGHT_COMMANDS 30
-char *delivery_preflight(const struct keys *keys);
-
 /* Returns whether Redis permits the commands that the feature needs, as of the last handshake. */
 bool delivery_offers(const struct delivery *self, enum delivery_feature feature);
 

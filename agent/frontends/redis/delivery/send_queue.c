@@ -111,6 +111,15 @@ const struct batch *send_queue_batch(struct send_queue *self) {
   return self->batch.count > 0 ? &self->batch : NULL;
 }
 
+void batch_find(const struct batch *self, size_t index, struct command_word *words, size_t max) {
+  size_t read = 0;
+  for (int i = 0; i < self->count; i++) {
+    const char *at = self->pieces[i].iov_base, *end = at + self->pieces[i].iov_len;
+    while (read <= index && command_read(&at, end, words, max))
+      read++;
+  }
+}
+
 void send_queue_leave_out(struct send_queue *self, size_t command) {
   struct batch *batch = &self->batch;
   struct send_queue_chunk *chunk = self->first;

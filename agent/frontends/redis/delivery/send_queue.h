@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "agent/frontends/redis/connection/command.h"
+
 /*
  * The queue of encoded commands that are not delivered yet, as the bytes that are sent. The outbox
  * adds commands, and the delivery sends them in batches, one transaction each.
@@ -59,6 +61,9 @@ void send_queue_commit(struct send_queue *self, size_t commands);
 
 /* Returns the oldest batch, which the first call fixes; NULL if nothing is queued. */
 const struct batch *send_queue_batch(struct send_queue *self);
+
+/* Reads the first `max` words of the batch's command with this index. */
+void batch_find(const struct batch *self, size_t index, struct command_word *words, size_t max);
 
 /* Removes one of several commands of the batch; its index counts from 0. To be called only if Redis
    has not executed the batch. */

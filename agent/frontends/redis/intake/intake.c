@@ -578,10 +578,9 @@ void intake_announce_start(struct intake *self) {
 void intake_finish_step(struct intake *self, const struct step_event *completed,
                         const struct step_result *result) {
   struct queued_step **step = self->running != NULL ? &self->running : &self->fetched;
-  struct outbox_record record = {.completed = completed,
-                                 .result = result,
-                                 .reply_to = (*step)->reply_to,
-                                 .ends_started = (*step)->is_announced};
+  struct outbox_record record = {.completed = completed, .result = result};
+  record.reply_to = (*step)->reply_to;
+  record.ends_started = (*step)->is_announced;
   intake_add_removal(&record, *step);
   intake_write(self, &record);
   if (self->running != NULL && self->running->is_doubtful)
@@ -599,8 +598,6 @@ void intake_stop(struct intake *self) {
     self->state = INTAKE_STOPPED;
   consumer_stop(self->consumer);
 }
-
-/* --- creation --------------------------------------------------------------------------------- */
 
 struct intake *intake_new(struct event_base *base, const struct log *log,
                           const struct redis_url *url, const struct keys *keys,
