@@ -52,6 +52,7 @@ static const char *answer(void *owner, const char *command) {
     const char *command, *reply;
   } others[] = {{"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"},
                 {"GET", "$-1\r\n"},
+                {"LINDEX", "$-1\r\n"},
                 {"XREVRANGE", "*1\r\n*2\r\n:1\r\n:2\r\n"},
                 {"XREAD", self->events},
                 {"LLEN", ":4611686018427387904\r\n"}};
