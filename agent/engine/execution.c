@@ -254,12 +254,13 @@ static void on_readable(void *owner, enum process_stream stream) {
 static void report_ending(void *owner) {
   struct execution *self = owner;
   if (self->frontend->type->ending != NULL)
-    self->frontend->type->ending(self->frontend, self);
+    self->frontend->type->ending(self->frontend, self, self->state >= DRAINING);
 }
 
 static void on_remains(void *owner) {
   struct execution *self = owner;
   self->state = DRAINING;
+  report_ending(self);
   if (self->is_paused)
     engine_execution_stalled(self);
 }
@@ -387,10 +388,9 @@ void execution_step_end(const struct execution *self, const struct execution_res
                         struct step_end *out) {
   out->result = execution_result_step_result(end, &self->step, &out->line);
   out->result.event_count = (int64_t)self->events + 1;
-  if (self->output == OUTPUT_BYTES) {
-    out->result.is_raw = true;
+  out->result.is_raw = self->output == OUTPUT_BYTES;
+  if (out->result.is_raw)
     out->result.output_bytes = self->stdout_bytes;
-  }
   int length = snprintf(out->text, sizeof out->text, "exit=%d timedOut=%s", out->result.exit_code,
                         out->result.timed_out ? "True" : "False");
   const struct line line = {.text = out->text, .length = (size_t)length};
@@ -438,6 +438,7 @@ static void on_ended(void *owner, struct process_outcome *outcome) {
   struct execution *self = owner;
   struct masker *masker = &self->context->options->secrets->masker;
   self->state = ENDED;
+  report_ending(self);
   (void)evtimer_del(self->timer);
   self->end.outcome = outcome_of(self, outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
@@ -621,10 +622,9 @@ void execution_finish_stalled(struct execution *self) {
 
 void engine_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
                  const char *reason) {
-  if (self->state == DONE)
-    return;
-  report_ending(self);
-  if (self->state == ENDED)
+  if (self->state != DONE)
+    report_ending(self);
+  if (self->state == ENDED || self->state == DONE)
     return;
   if (!self->was_stopped) {
     self->stop_cause = cause;

@@ -98,9 +98,9 @@ struct frontend_type {
   void (*event)(struct frontend *self, const struct execution *execution,
                 const struct step_event *event);
 
-  /* The execution is being ended, at its deadline or by engine_stop. Its last output need not wait
-     for a reader. May be NULL. */
-  void (*ending)(struct frontend *self, struct execution *execution);
+  /* The command is being killed, at the deadline or by engine_stop; or it is over (`is_over`), and
+     only the output that is in its pipes follows. May be called several times. May be NULL. */
+  void (*ending)(struct frontend *self, struct execution *execution, bool is_over);
 
   /* Sends the events so far now. NULL: they are sent anyway. */
   void (*flush)(struct frontend *self);

@@ -102,10 +102,32 @@ static int expand_home(struct step *step, struct error *error) {
   return 0;
 }
 
+/* Reads the mount table, because even lstat(2) of a mount point may wait for a dead server. */
+static bool is_mount_point(const char *path) {
+  enum { LINES_MAX = 10000 };
+  char *line = NULL, *point;
+  size_t size = 0;
+  bool is_found = false;
+  FILE *table = fopen("/proc/self/mountinfo", "re");
+  for (int i = 0; table != NULL && i < LINES_MAX && getline(&line, &size, table) > 0; i++) {
+    point = line; /* the fifth field */
+    for (int field = 1; field < 5 && point != NULL; field++)
+      point = strchr(point + (field > 1), ' ');
+    is_found |= point != NULL && strncmp(point + 1, path, strlen(path)) == 0 &&
+                point[1 + strlen(path)] == ' ';
+  }
+  if (table != NULL)
+    (void)fclose(table);
+  free(line);
+  return is_found;
+}
+
+/* A symbolic link counts as a directory, because following it might block. */
 char *kind_default_directory(void) {
   struct stat file;
   char current[PATH_MAX];
-  if (stat(KIND_DIRECTORY, &file) == 0 && S_ISDIR(file.st_mode))
+  if (is_mount_point(KIND_DIRECTORY) ||
+      (lstat(KIND_DIRECTORY, &file) == 0 && (S_ISDIR(file.st_mode) || S_ISLNK(file.st_mode))))
     return memory_copy(KIND_DIRECTORY, strlen(KIND_DIRECTORY));
   return getcwd(current, sizeof current) != NULL ? memory_copy(current, strlen(current)) : NULL;
 }

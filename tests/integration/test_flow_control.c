@@ -71,57 +71,78 @@ JOB_TEST_NO_AGENT(a_slow_reader_misses_no_event_if_each_event_trims_the_stream) 
   expect_every_event(job, "0");
 }
 
+/* More lines than fit into the pipe of a command. */
+#define MANY "20000"
+
 static bool has_events(void *context) {
   struct job *job = context;
-  return job_ask_number(job, "XLEN sandbox:%s:events", job->id) == 11;
+  return job_ask_number(job, "XLEN sandbox:%s:events", job->id) == 1001;
 }
 
-/* The command has printed more than may be unread. */
-static const cJSON *push_waiting(struct job *job, const char *end) {
-  job_start_agent(job, "--events-maxlen", "10", NULL);
-  const cJSON *step = controlled(job, job_format(job, "seq 1 100; %s", end));
+/* The command has printed more than may be unread, and is blocked. */
+static cJSON *push_waiting(struct job *job, const char *end, int timeout_seconds) {
+  job_start_agent(job, "--events-maxlen", "1000", NULL);
+  cJSON *step = controlled(job, job_format(job, "seq 1 " MANY "; %s", end));
+  cJSON_AddNumberToObject(step, "timeoutSeconds", timeout_seconds);
   job_push(job, step);
   if (!wait_until(has_events, job, WAIT_BOUND_MS))
-    job_fail(job, "not 11 events");
+    job_fail(job, "not 1001 events");
   return step;
 }
 
+/* All events of the result are in the stream. */
+static void expect_protected(struct job *job, const cJSON *step) {
+  const cJSON *result = job_result_of(job, step);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), job_event_count(result));
+  assert_true(job_event_count(result) > 1001);
+}
+
 JOB_TEST_NO_AGENT(a_command_waits_for_its_reader) {
-  const cJSON *step = push_waiting(job, "exit 3");
-  for (int seq = 11; seq < 102; seq++)
-    push_read(job, step, seq); /* the order of messages does not matter */
+  const cJSON *step = push_waiting(job, "exit 3", 600);
+  (void)read_slowly(job, step, 20002);
   const cJSON *result = job_result_of(job, step);
   assert_int_equal((int)job_number(result, "exitCode"), 3);
-  assert_int_equal(job_event_count(result), 102);
+  assert_int_equal(job_event_count(result), 20002);
 }
 
 JOB_TEST_NO_AGENT(a_cancelled_command_does_not_wait) {
-  const cJSON *step = push_waiting(job, "exit 3");
+  const cJSON *step = push_waiting(job, "exit 3", 600);
   job_push_cancel(job, step);
-  assert_int_equal(job_event_count(job_result_of(job, step)), 102);
-  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 102); /* protected */
+  expect_protected(job, step);
 }
 
 JOB_TEST_NO_AGENT(the_deadline_runs_while_a_command_waits) {
-  job_start_agent(job, "--events-maxlen", "10", NULL);
-  cJSON *step = controlled(job, "seq 1 100; exec sleep 600");
+  expect_protected(job, push_waiting(job, "exit 3", 2));
+}
+
+/* What is left in its pipe does not keep the step from its result. */
+JOB_TEST_NO_AGENT(the_output_of_a_command_that_has_ended_does_not_wait) {
+  job_start_agent(job, "--events-maxlen", "1000", NULL);
+  const cJSON *step = controlled(job, "seq 1 5000");
+  job_push(job, step);
+  expect_protected(job, step);
+}
+
+/* A command that ignores SIGTERM can add as much again, and no more, until it is killed. */
+JOB_TEST_NO_AGENT(a_command_that_is_killed_adds_a_bounded_amount) {
+  job_start_agent(job, "--events-maxlen", "1000", NULL);
+  cJSON *step = controlled(job, "trap '' TERM; yes");
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
   job_push(job, step);
   const cJSON *result = job_result_of(job, step);
-  assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "timedOut")));
-  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 102);
+  assert_in_range(job_event_count(result), 1001, 2001 + 3 * 65536 / 2);
 }
 
 /* An agent that begins with a long stream would trim it at once. */
 JOB_TEST_NO_AGENT(an_agent_that_takes_over_trims_nothing_at_first) {
-  const cJSON *step = push_waiting(job, "exec sleep 600");
+  const cJSON *step = push_waiting(job, "exec sleep 600", 600);
   push_read(job, step, 5);
   job_kill_agent(job);
   job_start_agent(job, "--events-maxlen", "3", "--events-keep-bytes", "0", NULL);
   job_result_of(job, step);
   job_run(job, job_step(job, "true", NULL));
   char cursor[64] = "0";
-  assert_in_range(read_more(job, step, cursor, 0, 1000), 11, 100);
+  assert_in_range(read_more(job, step, cursor, 0, 10000), 1001, 5000);
 }
 
 JOB_TEST_NO_AGENT(without_a_length_no_command_waits) {

@@ -70,18 +70,19 @@ JOB_TEST(an_invalid_name_is_answered_in_results) {
   expect_reply(job, "", "s", -1, "payload: ");
 }
 
-/* The agent keeps the rights of its user, and continues. */
+/* Either before the transaction, because the user has no right, or inside it, because the key has
+   another type. */
 JOB_TEST_NO_AGENT(a_result_stays_in_results_if_redis_refuses_the_list) {
-  job_do(job,
-         "ACL SETUSER limited on >p ~sandbox:%s:[ehcs]* ~sandbox:%s:in* ~sandbox:%s:results "
-         "~sandbox:%s:results:ok +@all",
-         job->id, job->id, job->id, job->id);
+  job_do(job, "ACL SETUSER limited on >p ~sandbox:%s:* +@all", job->id);
   job->url = job_format(job, "redis://limited:p@127.0.0.1:%d", redis_server_port(job->server));
   job_start_agent(job, NULL);
   job_do(job, "SET sandbox:%s:results:ok text", job->id);
   const cJSON *wrong_type = step_with(job, "ok", "1"), *denied = step_with(job, "denied", "2");
   job_push(job, wrong_type);
   expect_reply(job, "", job_text(wrong_type, "stepId"), 0, "");
+  job_do(job, "ACL SETUSER limited resetkeys ~sandbox:%s:[ehcs]* ~sandbox:%s:in*", job->id,
+         job->id);
+  job_do(job, "ACL SETUSER limited ~sandbox:%s:results ~sandbox:%s:results:ok", job->id, job->id);
   job_push(job, denied);
   expect_reply(job, "", job_text(denied, "stepId"), 0, "");
   assert_int_equal(cJSON_GetArraySize(job_events(job, denied)), 3);
@@ -90,4 +91,19 @@ JOB_TEST_NO_AGENT(a_result_stays_in_results_if_redis_refuses_the_list) {
   job_push(job, good);
   expect_reply(job, "ok", job_text(good, "stepId"), 0, "");
   agent_process_wait_log(job->agent, "stay in sandbox:");
+}
+
+/* At startup, the log says so, and no result is moved. */
+JOB_TEST_NO_AGENT(without_the_right_at_startup_the_feature_is_not_offered) {
+  job_do(job, "ACL SETUSER limited on >p ~sandbox:%s:[ehcs]* ~sandbox:%s:in* +@all", job->id,
+         job->id);
+  job_do(job, "ACL SETUSER limited ~sandbox:%s:results", job->id);
+  job->url = job_format(job, "redis://limited:p@127.0.0.1:%d", redis_server_port(job->server));
+  job_start_agent(job, NULL);
+  agent_process_wait_log(job->agent, "stay in sandbox:");
+  const cJSON *step = step_with(job, "a", "1");
+  job_push(job, step);
+  expect_reply(job, "", job_text(step, "stepId"), 0, "");
+  const char *heartbeat = job_ask_text(job, "GET sandbox:%s:heartbeat", job->id);
+  assert_null(strstr(heartbeat, "replyTo"));
 }

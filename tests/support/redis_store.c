@@ -801,7 +801,7 @@ size_t redis_store_count(const struct redis_store *self, const char *key) {
 }
 
 const char *redis_store_value(const struct redis_store *self, const char *key) {
-  static char text[1 << 16];
+  static char text[1 << 19];
   size_t length = 0;
   text[0] = '\0';
   const struct key *at = known(self, key);

@@ -145,3 +145,22 @@ FRONTEND_TEST(a_close_answers_steps_whose_result_was_lost) {
   expect_first_answered(owner);
   frontend_owner_lacks(owner, "inflight");
 }
+
+/* The watch of the batch has noticed the takeover, but Redis answers with the error of the move. */
+FRONTEND_TEST(a_batch_with_a_refused_move_is_not_sent_after_a_takeover) {
+  frontend_owner_push(owner,
+                      "{'stepId':'s-1','replyTo':'r','command':'sh','args':['-c','echo up; " GATE(
+                          "$D/go") "exit 3']}");
+  frontend_owner_await(owner, "events", "up");
+  loop_settle(&owner->loop);
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "BLMOVE sandbox:j:results",
+                                                              .effect = REDIS_STORE_REFUSES,
+                                                              .text = "NOPERM no"});
+  redis_store_do(owner->store, 3, "SET sandbox:j:committed 9:00000000000000ff:1");
+  loop_open_gate(&owner->loop, "go");
+  LOOP_UNTIL(&owner->loop, engine_leaving(owner->frontend) != NULL);
+  assert_int_equal(redis_store_injected(owner->store), 1);
+  frontend_owner_lacks(owner, "results");
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:committed"),
+                      "9:00000000000000ff:1\n");
+}

@@ -119,7 +119,8 @@ LIMITED_TEST(a_command_does_not_wait_for_a_silent_reader) {
   owner->idle_limit_ms = 0;
   frontend_owner_begin(owner);
   virtual_time_pace_ms = 20;
-  frontend_owner_push(owner, "{'stepId':'f-1','flowControl':true,'command':'seq','args':['100']}");
+  frontend_owner_push(
+      owner, "{'stepId':'f-1','flowControl':true,'command':'seq','args':['-f','%01000g','300']}");
   LOOP_UNTIL(&owner->loop, frontend_owner_count(owner, "events", "\n") == 11);
   virtual_time_pace_ms = 0;
   for (int i = 0; i < 8; i++) {
@@ -140,7 +141,8 @@ LIMITED_TEST(a_reader_is_not_awaited_while_control_cannot_be_read) {
   owner->idle_limit_ms = 0;
   frontend_owner_begin(owner);
   virtual_time_pace_ms = 20;
-  frontend_owner_push(owner, "{'stepId':'f-1','flowControl':true,'command':'seq','args':['100']}");
+  frontend_owner_push(
+      owner, "{'stepId':'f-1','flowControl':true,'command':'seq','args':['-f','%01000g','300']}");
   LOOP_UNTIL(&owner->loop, frontend_owner_count(owner, "events", "\n") == 11);
   virtual_time_pace_ms = 0;
   redis_store_hold(owner->store, "heartbeat");
@@ -149,6 +151,19 @@ LIMITED_TEST(a_reader_is_not_awaited_while_control_cannot_be_read) {
   virtual_time_pass(&owner->loop, FLOW_CONTROL_GONE_MS - 1000);
   assert_int_equal(frontend_owner_count(owner, "events", "\n"), 11);
   assert_int_equal(loop_logged(&owner->loop, "the reader of the running step sends no"), 0);
+}
+
+/* With MAXLEN in each XADD, the agent's user needs no right for XTRIM. */
+LIMITED_TEST(without_the_right_for_xtrim_a_takeover_trims_nothing) {
+  owner->idle_limit_ms = 0;
+  redis_store_do(owner->store, 3, "SET sandbox:j:committed 1:00000000000000ff:7");
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "XTRIM",
+                                                              .effect = REDIS_STORE_REFUSES,
+                                                              .text = "NOPERM no"});
+  frontend_owner_begin(owner);
+  virtual_time_pass(&owner->loop, 4 * FLOW_CONTROL_GONE_MS);
+  assert_null(engine_leaving(owner->frontend));
+  assert_null(strstr(redis_store_value(owner->store, "sandbox:j:heartbeat"), "flowControl"));
 }
 
 /* --- the idle limit --------------------------------------------------------------------------- */

@@ -233,8 +233,8 @@ static void on_error(void *owner, const struct error *error) {
 
 /* --- notifications of the delivery ----------------------------------------------------------- */
 
-static char *on_ownership_command(void *owner) {
-  struct redis_frontend *self = owner;
+/* Redis may be another server than before, with other rights. */
+static void announce_features(struct redis_frontend *self) {
   const char *without[3] = {NULL};
   size_t count = 0;
   if (!delivery_offers(delivery_of(self), DELIVERY_REPLY_TO))
@@ -242,6 +242,11 @@ static char *on_ownership_command(void *owner) {
   if (!delivery_offers(delivery_of(self), DELIVERY_FLOW_CONTROL))
     without[count++] = FEATURE_FLOW_CONTROL;
   status_announce(&self->status, self->options.version, without);
+}
+
+static char *on_ownership_command(void *owner) {
+  struct redis_frontend *self = owner;
+  announce_features(self);
   return heartbeat_command(self->heartbeat);
 }
 
@@ -300,6 +305,8 @@ static void fail(struct redis_frontend *self) {
    start. */
 static void handle_notifications(struct redis_frontend *self, unsigned notifications) {
   bool is_open = engine_leaving(&self->frontend) == NULL;
+  if ((notifications & DELIVERY_CONNECTED) != 0)
+    announce_features(self);
   if ((notifications & DELIVERY_CONNECTED) != 0 && is_open && !delivery_is_owner(delivery_of(self)))
     consumer_prepare(self->intake->consumer);
   if ((notifications & DELIVERY_OWNED) != 0)
@@ -400,10 +407,10 @@ static size_t capacity(const struct frontend *frontend) {
   return waits ? 0 : outbox_capacity(self->outbox);
 }
 
-static void ending(struct frontend *frontend, struct execution *execution) {
+static void ending(struct frontend *frontend, struct execution *execution, bool is_over) {
   struct redis_frontend *self = self_of(frontend);
   (void)execution;
-  flow_control_drain(&self->outbox->flow);
+  flow_control_drain(&self->outbox->flow, is_over);
   free_capacity(self);
 }
 

@@ -9,6 +9,10 @@ struct command_word command_word(const char *text) {
   return (struct command_word){.text = text, .length = strlen(text)};
 }
 
+bool command_word_is(const struct command_word *self, const char *text) {
+  return self->length == strlen(text) && memcmp(self->text, text, self->length) == 0;
+}
+
 char *command_close(char *out) {
   *out++ = '\r';
   *out++ = '\n';

@@ -37,6 +37,8 @@ struct command_word {
 /* Makes a word of a NUL-terminated text, which is borrowed. */
 struct command_word command_word(const char *text);
 
+bool command_word_is(const struct command_word *self, const char *text);
+
 /* Return the encoded length in bytes, and the end of the bytes that were written. */
 size_t command_length(const struct command_word *words, size_t count);
 char *command_write(char *out, const struct command_word *words, size_t count);

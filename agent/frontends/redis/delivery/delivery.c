@@ -68,6 +68,7 @@
 #include "agent/frontends/redis/connection/redis_connection.h"
 #include "agent/frontends/redis/delivery/ownership.h"
 #include "agent/frontends/redis/delivery/preflight.h"
+#include "agent/frontends/redis/delivery/reply_list.h"
 #include "agent/frontends/redis/delivery/retention.h"
 #include "agent/payload_limit.h"
 #include "base/check.h"
@@ -319,19 +320,16 @@ static void find_command(const struct delivery_request *self, size_t index,
     (void)command_read(&at, end, words, 3);
 }
 
-/* Returns true if the command at this index of the batch is about the key of a replyTo. Without it,
-   the result stays in `results`. */
-static bool refuses_reply(struct delivery *self, size_t index, const char *text) {
-  struct command_word words[3];
-  if (index >= self->request.batch.commands)
+/* Handles the error of a command of the batch. Returns false unless it is about a list of replyTo:
+   the result then stays in `results`. */
+static bool refuse_reply(struct delivery *self, size_t index, const char *text) {
+  struct command_name name;
+  if (!reply_list_find(self->keys, &self->request.batch, index, &name))
     return false;
-  find_command(&self->request, index, words);
-  bool is_first = keys_is_reply(self->keys, words[1].text, words[1].length);
-  const struct command_word *key = &words[is_first ? 1 : 2];
-  if (!is_first && (key->text == NULL || !keys_is_reply(self->keys, key->text, key->length)))
-    return false;
-  preflight_warn(&self->preflight, command_name(&words[0], key).text,
+  preflight_warn(&self->preflight, name.text,
                  redis_connection_explain(self->connection, text).text);
+  if (!self->request.executed)
+    reply_list_leave_out(self->keys, self->send_queue, index);
   return true;
 }
 
@@ -342,11 +340,12 @@ static bool refuses_reply(struct delivery *self, size_t index, const char *text)
 static void handle_rejection(struct delivery *self) {
   const struct delivery_request *request = &self->request;
   bool in_part = request->executed && request->rejected < request->expected[EXPECT_QUEUED];
-  self->write_due = false; /* Redis may be out of memory: a query works, and the end needs it */
+  if (!in_part && error_reply_is_transient(request->rejection))
+    self->write_due = false; /* Redis may be out of memory: a query works, and the end needs it */
   if (!in_part && redis_connection_recover(self->connection, request->rejection))
     return;
-  if (!request->executed && refuses_reply(self, request->rejected, request->rejection)) {
-    send_queue_leave_out(self->send_queue, request->rejected);
+  if (!request->executed && refuse_reply(self, request->rejected, request->rejection)) {
+    self->check_due = true; /* another agent may own the job: its GET was not looked at */
     forget_request(self);
     redis_connection_set_reply_timeout(self->connection, 0);
     self->handler->changed(self->owner);
@@ -471,7 +470,7 @@ static bool record_reply(struct delivery *delivery, const struct reply *reply, e
   if (kind == EXPECT_EXECUTED && self->executed)
     keep_newest(delivery, reply);
   for (size_t i = 0; kind == EXPECT_EXECUTED && self->executed && i < reply->elements; i++)
-    if (is_error(reply->element[i]) && !refuses_reply(delivery, i, reply->element[i]->str))
+    if (is_error(reply->element[i]) && !refuse_reply(delivery, i, reply->element[i]->str))
       keep_rejection(self, reply->element[i], i);
   size_t sent_before = kind == EXPECT_COMMITTED ? self->committed_end : 0;
   if (self->replied == self->commands)
@@ -523,7 +522,9 @@ static void on_down(void *owner) {
 }
 
 static void on_unreachable(void *owner) {
-  record(owner, DELIVERY_UNREACHABLE);
+  struct delivery *self = owner;
+  self->preflight.refused_now = 0;
+  record(self, DELIVERY_UNREACHABLE);
 }
 
 void delivery_end(struct delivery *self) {

@@ -16,8 +16,8 @@ static void remove_flow(struct flow_control *self, size_t i) {
 }
 
 /* Returns the flow of the running step, or NULL. */
-static struct flow *running(const struct flow_control *self) {
-  return self->runs ? (struct flow *)&self->flows[self->count - 1] : NULL;
+static struct flow *running(struct flow_control *self) {
+  return self->runs ? &self->flows[self->count - 1] : NULL;
 }
 
 void flow_control_release(struct flow_control *self) {
@@ -76,9 +76,9 @@ void flow_control_end(struct flow_control *self, int64_t now_ms) {
     remove_flow(self, self->count - 1);
 }
 
-void flow_control_drain(struct flow_control *self) {
+void flow_control_drain(struct flow_control *self, bool is_over) {
   if (running(self) != NULL)
-    running(self)->is_drained = true;
+    running(self)->command = is_over ? FLOW_IS_OVER : FLOW_IS_KILLED;
 }
 
 static bool is_about(const struct flow *self, const char *step_id) {
@@ -142,10 +142,14 @@ void flow_control_added(struct flow_control *self) {
 }
 
 bool flow_control_is_paused(const struct flow_control *self) {
-  const struct flow *flow = running(self);
-  return flow != NULL && !flow->is_gone && !flow->is_drained &&
-         (self->retention->events - flow->read > self->retention->maxlen ||
-          self->retention->bytes - self->read_bytes > keep_bytes(self));
+  const struct retention *retention = self->retention;
+  if (!self->runs)
+    return false;
+  const struct flow *flow = &self->flows[self->count - 1];
+  const uint64_t times = flow->command == FLOW_IS_KILLED ? 2 : 1;
+  return !flow->is_gone && flow->command != FLOW_IS_OVER &&
+         (retention->events - flow->read > times * retention->maxlen ||
+          retention->bytes - self->read_bytes > times * keep_bytes(self));
 }
 
 uint64_t flow_control_protected_from(const struct flow_control *self) {

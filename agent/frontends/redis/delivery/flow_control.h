@@ -14,7 +14,8 @@
  *   flow_control_begin   a step with flowControl begins; its next event has the seq 1
  *     flow_control_read       for each control message `read`
  *     flow_control_checked    the list `control` was read to its end
- *     flow_control_is_paused  true: the command waits, unless flow_control_drain was called
+ *     flow_control_is_paused  true: the command waits
+ *     flow_control_drain      the command is being ended
  *   flow_control_end     its result is queued
  *
  * A reader that sends nothing for FLOW_CONTROL_GONE_MS while the command waits is gone: until it
@@ -36,7 +37,7 @@ struct flow {
   int64_t sign_ms;    /* the last sign of the reader, or a later time from which it is awaited */
   bool is_awaited;    /* the command was found waiting, and `sign_ms` is not before that */
   bool is_gone;       /* the reader */
-  bool is_drained;    /* the command does not wait anymore */
+  enum { FLOW_RUNS, FLOW_IS_KILLED, FLOW_IS_OVER } command;
 };
 
 struct flow_control {
@@ -52,8 +53,9 @@ void flow_control_release(struct flow_control *self);
 void flow_control_begin(struct flow_control *self, const char *step_id, int64_t now_ms);
 void flow_control_end(struct flow_control *self, int64_t now_ms);
 
-/* The running command is being ended: its last output does not wait for the reader. */
-void flow_control_drain(struct flow_control *self);
+/* The running command is being killed: twice as many events may be unread. Or it is over: the rest
+   of its output, which fits into its pipes, does not wait for the reader. */
+void flow_control_drain(struct flow_control *self, bool is_over);
 
 /* This agent has taken the job over, and has queued no events: protects all events of earlier
    agents. A message about a step that is not known may be about one of theirs. */

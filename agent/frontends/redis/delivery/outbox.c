@@ -93,10 +93,18 @@ static uint64_t queue_end(const struct outbox *self) {
   return self->send_queue.delivered + self->send_queue.bytes;
 }
 
+/* Returns true if the stream is ever trimmed by XTRIM, and Redis permits that. */
+static bool may_trim(const struct outbox *self) {
+  return retention_is_on(&self->retention) &&
+         (self->retention.keep_bytes > 0 || delivery_offers(self->delivery, DELIVERY_FLOW_CONTROL));
+}
+
 static void trim_stream(struct outbox *self, const struct retention_cut *cut) {
   char number[DECIMAL_LENGTH_MAX + 1];
   struct command_group group = {0};
   *decimal_write(number, cut->maxlen) = '\0';
+  if (!may_trim(self))
+    return;
   if (cut->minid != NULL)
     ADD(&group, NULL, "XTRIM", self->keys->events, "MINID", cut->minid);
   else if (cut->maxlen > 0)
@@ -205,8 +213,7 @@ static struct command_group make_group(const struct outbox *self,
   else if (record->ends_started)
     ADD(&group, NULL, "DEL", self->keys->started);
   if (record->result != NULL) {
-    if (reply == NULL)
-      add_expire(self, &group, self->keys->results);
+    add_expire(self, &group, self->keys->results);
     add_expire(self, &group, self->keys->events);
   }
   return group;
@@ -235,7 +242,8 @@ static void enqueue_result(struct outbox *self, const struct outbox_record *reco
 }
 
 uint64_t outbox_write(struct outbox *self, const struct outbox_record *record) {
-  bool has_reply = record->result != NULL && record->reply_to != NULL;
+  bool has_reply = record->result != NULL && record->reply_to != NULL &&
+                   delivery_offers(self->delivery, DELIVERY_REPLY_TO);
   char *reply = has_reply ? keys_reply(self->keys, record->reply_to) : NULL;
   struct command_group rest = make_group(self, record, reply);
   if (record->result != NULL)
@@ -247,10 +255,6 @@ uint64_t outbox_write(struct outbox *self, const struct outbox_record *record) {
   return self->needed_end;
 }
 
-static bool is_word(const struct command_word *word, const char *text) {
-  return word->length == strlen(text) && memcmp(word->text, text, word->length) == 0;
-}
-
 void outbox_for_each(const struct outbox *self, const char *command, const char *key,
                      outbox_visitor *visit, void *owner) {
   struct iovec piece;
@@ -259,7 +263,7 @@ void outbox_for_each(const struct outbox *self, const char *command, const char 
     const char *at = piece.iov_base, *end = at + piece.iov_len;
     while (command_read(&at, end, words, 4)) {
       const struct command_word *last = &words[words[3].text != NULL ? 3 : 2];
-      if (is_word(&words[0], command) && is_word(&words[1], key))
+      if (command_word_is(&words[0], command) && command_word_is(&words[1], key))
         visit(owner, last->text, last->length);
     }
   }
@@ -359,7 +363,7 @@ LOOP_CALLBACK(on_refresh, struct outbox *self) {
 }
 
 void outbox_refresh(struct outbox *self) {
-  if (delivery_had_owner(self->delivery) && retention_is_on(&self->retention)) {
+  if (delivery_had_owner(self->delivery) && may_trim(self)) {
     retention_resume(&self->retention);
     flow_control_protect_earlier(&self->flow, clock_monotonic_ms());
     update_retention(self);

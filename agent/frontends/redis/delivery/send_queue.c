@@ -120,28 +120,32 @@ void batch_find(const struct batch *self, size_t index, struct command_word *wor
   }
 }
 
-void send_queue_leave_out(struct send_queue *self, size_t command) {
-  struct batch *batch = &self->batch;
-  struct send_queue_chunk *chunk = self->first;
-  struct command_word word;
-  int piece = 0;
-  const char *at = batch->pieces[0].iov_base, *from = at;
-  for (size_t i = 0; i <= command; i++) {
-    if (at == (char *)batch->pieces[piece].iov_base + batch->pieces[piece].iov_len) {
-      at = batch->pieces[++piece].iov_base;
-      chunk = chunk->next;
-    }
-    from = at;
-    (void)command_read(&at, chunk->bytes + chunk->end, &word, 1);
+/* Moves the commands that stay over those that are left out. */
+static void compact(struct send_queue *self, struct send_queue_chunk *chunk, struct iovec *piece,
+                    send_queue_predicate *is_left_out, const void *owner) {
+  char *out = piece->iov_base, *end = out + piece->iov_len;
+  struct command_word words[3];
+  for (const char *at = out, *from = at; command_read(&at, end, words, 3); from = at) {
+    const size_t length = (size_t)(at - from);
+    const bool stays = !is_left_out(owner, words);
+    chunk->commands -= !stays;
+    self->batch.commands -= !stays;
+    if (stays)
+      out = (char *)memmove(out, from, length) + length;
   }
-  size_t length = (size_t)(at - from);
-  memmove(chunk->bytes + (from - chunk->bytes), at, (size_t)(chunk->bytes + chunk->end - at));
-  chunk->end -= length;
-  chunk->commands--;
-  batch->pieces[piece].iov_len -= length;
-  batch->commands--;
-  batch->length -= length;
-  batch->left_out += length;
+  const size_t removed = (size_t)(end - out);
+  memmove(out, end, (size_t)(chunk->bytes + chunk->end - end));
+  chunk->end -= removed;
+  piece->iov_len -= removed;
+  self->batch.length -= removed;
+  self->batch.left_out += removed;
+}
+
+void send_queue_leave_out(struct send_queue *self, send_queue_predicate *is_left_out,
+                          const void *owner) {
+  struct send_queue_chunk *chunk = self->first;
+  for (int i = 0; i < self->batch.count; i++, chunk = chunk->next)
+    compact(self, chunk, &self->batch.pieces[i], is_left_out, owner);
 }
 
 void send_queue_remove_batch(struct send_queue *self) {

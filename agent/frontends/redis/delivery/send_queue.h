@@ -65,9 +65,10 @@ const struct batch *send_queue_batch(struct send_queue *self);
 /* Reads the first `max` words of the batch's command with this index. */
 void batch_find(const struct batch *self, size_t index, struct command_word *words, size_t max);
 
-/* Removes one of several commands of the batch; its index counts from 0. To be called only if Redis
-   has not executed the batch. */
-void send_queue_leave_out(struct send_queue *self, size_t command);
+/* Removes commands of the batch, but not all. To be called only if Redis has not executed it. */
+typedef bool send_queue_predicate(const void *owner, const struct command_word words[3]);
+void send_queue_leave_out(struct send_queue *self, send_queue_predicate *is_left_out,
+                          const void *owner);
 
 /* Removes the batch that send_queue_batch has returned, if there is one. */
 void send_queue_remove_batch(struct send_queue *self);
