@@ -16,6 +16,7 @@
 #include "client/signals.h"
 #include "client/steps/history.h"
 #include "client/steps/outcome.h"
+#include "client/steps/raw_text.h"
 #include "client/steps/recording.h"
 #include "client/steps/step_watch.h"
 
@@ -35,6 +36,7 @@ struct followed {
   unsigned number;            /* 1, 2, …: chooses its color */
   uint64_t seq;               /* of its last event; 0: none was seen */
   int64_t started_ms;         /* 0: unknown */
+  struct raw_text raw[2];     /* of standard output and standard error */
 };
 
 enum follow_state {
@@ -242,15 +244,15 @@ static void show_event(struct follow *self, struct followed *step, const struct 
   }
 }
 
-/* Shows and records raw output line by line. */
-static void show_raw(struct follow *self, struct followed *step, const struct event_view *view,
-                     const char *note) {
+/* Shows and records text of raw output line by line. */
+static void show_text(struct follow *self, struct followed *step, const struct event_view *view,
+                      const struct buffer *text, const char *note) {
   struct event_view part = *view;
-  for (size_t at = 0; at < view->line_length; at += part.line_length + !part.partial) {
-    part.line = view->line + at;
-    const char *feed = memchr(part.line, '\n', view->line_length - at);
+  for (size_t at = 0; at < text->length; at += part.line_length + !part.partial) {
+    part.line = text->bytes + at;
+    const char *feed = memchr(part.line, '\n', text->length - at);
     part.partial = feed == NULL;
-    part.line_length = feed != NULL ? (size_t)(feed - part.line) : view->line_length - at;
+    part.line_length = feed != NULL ? (size_t)(feed - part.line) : text->length - at;
     if (self->history.skip > 0 && feed != NULL) {
       self->history.skip--;
       continue;
@@ -260,6 +262,14 @@ static void show_raw(struct follow *self, struct followed *step, const struct ev
     note = NULL;
   }
   self->history.skip = 0;
+}
+
+static void show_raw(struct follow *self, struct followed *step, const struct event_view *view,
+                     const char *note) {
+  struct buffer text = {0};
+  raw_text_add(&step->raw[view->kind == STEP_EVENT_STDERR], view->line, view->line_length, &text);
+  show_text(self, step, view, &text, note);
+  buffer_release(&text);
 }
 
 static void on_event(void *owner, const struct event_view *view) {

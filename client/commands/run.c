@@ -14,6 +14,7 @@
 #include "client/screen/figure.h"
 #include "client/steps/exchange.h"
 #include "client/steps/outcome.h"
+#include "client/steps/raw_text.h"
 
 /* The most bytes of standard input, and of a step (wire/PROTOCOL.md). */
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
@@ -21,13 +22,6 @@
 
 /* The longest deadline: a year. */
 #define TIMEOUT_MAX 31536000
-
-/* Raw output on a terminal. */
-struct raw_stream {
-  char rest[4]; /* the beginning of a character */
-  size_t rest_length;
-  bool after_return; /* a carriage return came last, which has ended a line */
-};
 
 struct run_step {
   struct program *program;
@@ -39,37 +33,29 @@ struct run_step {
   unsigned long long timeout;
   bool input, detach;
   enum {
-    FORM_CHOSEN,
+    FORM_CHOSEN, /* raw unless both streams are terminals */
     FORM_TEXT,
     FORM_RAW
-  } form;                   /* of the output; chosen: raw unless both streams
-                                                     are terminals */
-  struct raw_stream raw[2]; /* of standard output and standard error */
-  const char *script[4];    /* "sh", "-c", and the script of -c, or NULL */
+  } form;                 /* of the output */
+  struct raw_text raw[2]; /* of standard output and standard error */
+  const char *script[4];  /* "sh", "-c", and the script of -c, or NULL */
   const char *const *command;
   bool is_unread; /* its output cannot be written */
 };
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Shows bytes as the agent shows lines: a carriage return ends a line. The beginning of a character
-   waits for the rest of it. */
-static int put_raw_on_terminal(struct run_step *self, bool to_stderr, const char *bytes,
-                               size_t length) {
-  struct raw_stream *stream = &self->raw[to_stderr];
+/* Shows raw output on a terminal. Without a view, shows the end of it. */
+static int put_raw_on_terminal(struct run_step *self, bool to_stderr,
+                               const struct event_view *view) {
   struct buffer text = {0};
-  buffer_add(&text, stream->rest, stream->rest_length);
-  for (size_t i = 0; i < length; i++) {
-    if (bytes[i] != '\n' || !stream->after_return)
-      buffer_add(&text, bytes[i] == '\r' ? "\n" : &bytes[i], 1);
-    stream->after_return = bytes[i] == '\r';
-  }
-  const size_t whole = length > 0 ? utf8_cut(text.bytes, text.length) : text.length;
-  stream->rest_length = text.length - whole;
-  if (stream->rest_length > 0)
-    memcpy(stream->rest, text.bytes + whole, stream->rest_length);
+  if (view != NULL)
+    raw_text_add(&self->raw[to_stderr], view->line, view->line_length, &text);
+  else
+    raw_text_end(&self->raw[to_stderr], &text);
   const int result =
-      terminal_put(&self->program->terminal, to_stderr, whole > 0 ? text.bytes : "", whole);
+      text.length > 0 ? terminal_put(&self->program->terminal, to_stderr, text.bytes, text.length)
+                      : 0;
   buffer_release(&text);
   return result;
 }
@@ -78,20 +64,19 @@ static int put_output(struct run_step *self, const struct event_view *view) {
   struct terminal *terminal = &self->program->terminal;
   const bool to_stderr = view->kind == STEP_EVENT_STDERR;
   if (view->is_raw && terminal->is_tty[to_stderr])
-    return put_raw_on_terminal(self, to_stderr, view->line, view->line_length);
+    return put_raw_on_terminal(self, to_stderr, view);
   int result = terminal_put(terminal, to_stderr, view->line, view->line_length);
   return view->partial ? result : terminal_put(terminal, to_stderr, "\n", 1);
 }
 
 static void on_event(void *owner, const struct event_view *view, uint64_t missed) {
   struct run_step *self = owner;
+  (void)missed; /* said at the end */
   struct terminal *terminal = &self->program->terminal;
   if (self->program->json) {
     self->is_unread |= terminal_put_json(terminal, view->json, view->length) != 0;
     return;
   }
-  if (missed > 0)
-    terminal_say(terminal, COLOR_YELLOW, "… %llu lines were trimmed …", (unsigned long long)missed);
   if (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR)
     self->is_unread |= put_output(self, view) != 0;
 }
@@ -130,14 +115,15 @@ static int finish(struct run_step *self, struct exchange *exchange) {
   struct program *program = self->program;
   const struct outcome outcome = exchange->outcome;
   for (int to_stderr = 0; to_stderr < 2; to_stderr++)
-    (void)put_raw_on_terminal(self, to_stderr, "", 0);
+    (void)put_raw_on_terminal(self, to_stderr, NULL);
   if (program->json)
     print_result(&program->terminal, exchange->result);
   else if (outcome.has_result && (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
                                   outcome.code == EXIT_NOT_EXECUTABLE))
     terminal_error(&program->terminal, "%s", outcome.text);
   const int flushed = exchange_flush(exchange);
-  outcome_say(program, job_shorten(self->id).text, &outcome);
+  if (exchange->watch.output != WATCH_OUTPUT_LOST || exchange->first_signal != 0)
+    outcome_say(program, job_shorten(self->id).text, &outcome);
   if (flushed == 0 && exchange->watch.output != WATCH_OUTPUT_LOST)
     return check_missed(self, exchange);
   return 128 + (exchange->first_signal != 0 ? exchange->first_signal : SIGPIPE);
@@ -146,8 +132,9 @@ static int finish(struct run_step *self, struct exchange *exchange) {
 /* --- the step --------------------------------------------------------------------------------- */
 
 static int read_input(struct exchange *exchange, struct buffer *input, struct error *error) {
-  if (exchange_read_input(exchange, input, INPUT_MAX + 1, error) != 0)
-    return -1;
+  const int code = exchange_read_input(exchange, input, INPUT_MAX + 1, error);
+  if (code != 0)
+    return code > 0 ? error_set(error, "interrupted") : -1;
   if (input->length > INPUT_MAX)
     return error_set(error, "standard input has more than %zu bytes: copy it with sandbox cp",
                      INPUT_MAX);

@@ -214,7 +214,8 @@ static void on_acknowledged(void *owner, const struct reply *reply) {
 static void acknowledge(struct exchange *self) {
   const int64_t now_ms = clock_monotonic_ms(), passed_ms = now_ms - self->acknowledged_ms;
   const uint64_t events = self->seq - self->acknowledged;
-  const bool is_blocked = terminal_behind(&self->program->terminal) >= 0;
+  const bool is_blocked = terminal_behind(&self->program->terminal) >= 0 &&
+                          !self->watch.is_away_reported; /* nobody would read the sign */
   const bool is_over = !has_step(self);
   if (!self->acknowledges || self->state == EXCHANGE_DISCARDS || self->seq == 0)
     return;

@@ -77,6 +77,8 @@ struct history_search {
   } state;
   uint64_t lines; /* that were found */
   int64_t since_ms;
+  bool has_raw[2]; /* a raw event of standard output, and of standard error, was visited … */
+  char next[2];    /* … and begins with this */
 };
 
 static bool has_prefix(const struct event_view *view, const char *prefix) {
@@ -120,27 +122,39 @@ static bool match_step(struct history_search *self, const struct event_view *vie
   return query->id == NULL && !query->one_step;
 }
 
-/* Returns how many lines end in this event. */
-static uint64_t count_lines(const struct event_view *view) {
-  const char *at = view->line, *end = at + view->line_length;
+/* Returns how many lines end in this event, as raw_text.h counts them. Nothing follows the newest
+   raw event of a stream: what it ends with is a line, too. */
+static uint64_t count_lines(const struct history_search *self, const struct event_view *view) {
+  const bool is_stderr = view->kind == STEP_EVENT_STDERR;
   uint64_t count = 0;
-  if (view->kind != STEP_EVENT_STDOUT && view->kind != STEP_EVENT_STDERR)
+  if (view->kind != STEP_EVENT_STDOUT && !is_stderr)
     return 0;
   if (!view->is_raw)
     return !view->partial;
-  for (; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
-    count++;
+  for (size_t i = 0; i < view->line_length; i++) {
+    const bool is_last = i + 1 == view->line_length;
+    const int next = is_last ? self->next[is_stderr] : view->line[i + 1];
+    count += view->line[i] == '\n' || (view->line[i] == '\r' && next != '\n') ||
+             (is_last && !self->has_raw[is_stderr]);
+  }
   return count;
 }
 
-/* Whether this event is the last one that is not shown. */
+static void note_raw(struct history_search *self, const struct event_view *view) {
+  const bool is_stderr = view->kind == STEP_EVENT_STDERR;
+  if (!view->is_raw || view->line_length == 0)
+    return;
+  self->has_raw[is_stderr] = true;
+  self->next[is_stderr] = view->line[0];
+}
+
 static bool is_before_first(const struct history_search *self, const struct event_view *view) {
   const struct history_query *query = self->query;
   if (view->kind == STEP_EVENT_COMPLETED && query->id != NULL)
     return false; /* `follow ID` needs the exit code */
   if (query->has_age && strtoll(view->entry, NULL, 10) < self->since_ms)
     return true;
-  return query->has_lines && count_lines(view) > 0 && self->lines == query->lines;
+  return query->has_lines && count_lines(self, view) > 0 && self->lines == query->lines;
 }
 
 static bool visit_event(void *owner, const struct event_view *view) {
@@ -152,7 +166,8 @@ static bool visit_event(void *owner, const struct event_view *view) {
       (void)snprintf(self->history->after, ENTRY_ID_SIZE, "%s", view->entry);
     else
       entry_before(self->history->after, view->entry);
-    self->lines += count_lines(view);
+    self->lines += count_lines(self, view);
+    note_raw(self, view);
     if (!is_over && self->query->has_lines && self->lines > self->query->lines) {
       self->history->skip = self->lines - self->query->lines;
       self->lines = self->query->lines;

@@ -90,6 +90,7 @@ static void on_reply(void *owner, const struct reply *reply) {
     failure = reply->str;
   else if (reply != NULL)
     entries = find_entries(reply);
+  self->wants_events &= failure == NULL;
   if (failure != NULL)
     self->handler->failed(self->owner, failure);
   if (entries != NULL)
@@ -106,6 +107,7 @@ static int behind(const struct step_watch *self) {
 }
 
 void step_watch_read(struct step_watch *self) {
+  self->wants_events = true;
   if (!self->is_reading && behind(self) < 0)
     start_read(self);
 }
@@ -115,11 +117,10 @@ LOOP_CALLBACK(on_writable, struct step_watch *self) {
   self->writable = NULL;
 }
 
-/* Meanwhile nothing is checked: the step may end, and its last events stay unread. */
+/* Meanwhile the step may end, and its last events stay unread. */
 static void write_rest(struct step_watch *self) {
   self->handler->turn(self->owner);
-  self->checked_ms = self->alive_ms = self->present_ms = clock_monotonic_ms();
-  step_watch_read(self);
+  self->present_ms = clock_monotonic_ms();
   if (behind(self) >= 0 && self->writable == NULL)
     self->writable = loop_event_new(self->program->base, behind(self), EV_WRITE, on_writable, self);
 }
@@ -342,8 +343,11 @@ static enum watch_report check(struct step_watch *self) {
 enum watch_report step_watch_turn(struct step_watch *self) {
   if (behind(self) >= 0)
     write_rest(self);
+  if (self->wants_events)
+    step_watch_read(self);
   (void)event_base_loop(self->program->base, EVLOOP_ONCE);
-  if (self->output == WATCH_OUTPUT_READ && terminal_reader_is_gone())
+  if (self->output == WATCH_OUTPUT_READ &&
+      (terminal_reader_is_gone() || self->program->terminal.streams[0].failure != 0))
     self->output = WATCH_OUTPUT_LOST;
   if (self->signal != 0)
     return WATCH_SIGNAL;

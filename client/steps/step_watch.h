@@ -49,7 +49,7 @@ struct step_watch {
   struct pipeline *reader;  /* of the events */
   const struct step_watch_handler *handler;
   void *owner;
-  bool is_reading;
+  bool wants_events, is_reading;
   char last[ENTRY_ID_SIZE];   /* the last entry that was read; the owner sets the first one */
   char before[ENTRY_ID_SIZE]; /* `last` at the last check */
   unsigned count;             /* entries per read */

@@ -92,6 +92,15 @@ JOB_TEST_NO_AGENT(missing_events_are_an_error) {
   agent_process_free(client);
 }
 
+/* As text would be: a character that two events share is one, and a carriage return ends a line. */
+SMALL_TEST(follow_shows_raw_output_as_text) {
+  sandbox_expect(job,
+                 "$S run --id " ID
+                 " -c 'printf \"a\\r\\nb\\303\"; sleep 0.1; printf \"\\244\\r10%%\\r20%%\"' "
+                 ">/dev/null; $S follow " ID "; echo; $S follow " ID " -n 2",
+                 0, "a\nb\303\244\n10%\n20%\n10%\n20%", "");
+}
+
 /* Results of steps whose client is gone expire in lists of their own. */
 SMALL_TEST(no_result_is_left_for_a_server) {
   sandbox_expect(job, "$S run --detach --id " ID " -- true", 0, ID "\n", "");
