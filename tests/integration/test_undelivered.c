@@ -99,9 +99,9 @@ static void read_until(int fd, const char *text) {
   } while (strstr(log, text) == NULL);
 }
 
-/* Reads half of the pipe at a time, with pauses. Smaller pieces would need more turns of both
-   processes than a busy machine has before the agent's time is over. */
-enum { PIPE_SIZE = 512 * 1024 };
+/* Reads half of the pipe at a time, with pauses. A smaller pipe would need more turns of both
+   processes than a busy machine has before the agent's time is over. The result is longer. */
+enum { PIPE_SIZE = 1024 * 1024 };
 
 static char *read_slowly(int fd, struct agent_process *agent) {
   enum { PIECE = PIPE_SIZE / 2 };
