@@ -95,8 +95,8 @@ struct outbox_record {
 };
 
 /* Each XADD trims the stream (MAXLEN ~); with `events_keep_bytes`, or while a reader protects
-   events, XTRIM does (retention.h). All
-   arguments must outlive the outbox. Freeing the outbox loses everything that is not delivered. */
+   events, XTRIM does (retention.h). All arguments must outlive the outbox. Freeing the outbox loses
+   everything that is not delivered. */
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct delivery_options *options, const struct keys *keys,
                           const struct delivery_handler *handler, void *owner);
