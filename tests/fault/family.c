@@ -20,6 +20,7 @@ const struct family families[] = {
     {"half-open", network_half_open, .by_role = true, .amount = {3, 1}, .over_tls = {3, 0}},
     {"latency", network_latency, .amount = {4, 1}, .over_tls = {4, 0}},
     {"client-kill", network_client_kill, .amount = {2, 1}, .over_tls = {2, 0}},
+    {"flow-control", read_with_flow_control, .amount = {40, 3}, .over_tls = {20, 0}},
     {"maxmemory", server_maxmemory, .amount = {4, 1}, .over_tls = {4, 0}},
     {"failover", server_failover, .amount = {10, 2}, .over_tls = {10, 0}},
     {"kill-agent", kill_agent, .shares_server = true, .by_cuts = true, .amount = {300, 30},

@@ -35,6 +35,8 @@ void network_half_open(struct trial *trial);
 void network_latency(struct trial *trial);
 void network_client_kill(struct trial *trial);
 
+void read_with_flow_control(struct trial *trial);
+
 void restart_kept(struct trial *trial);
 void restart_empty(struct trial *trial);
 void restart_snapshot(struct trial *trial);

@@ -126,7 +126,9 @@ void trial_expect_role(struct trial *self, enum relay_role role) {
 void trial_start_agent(struct trial *self) {
   const struct certificates *certificates = self->certificates;
   keep_log(self);
-  job_start_agent(self->job, "--events-maxlen", "0", certificates != NULL ? "--cacert" : NULL,
+  job_start_agent(self->job, "--events-maxlen",
+                  self->events_maxlen != NULL ? self->events_maxlen : "0",
+                  certificates != NULL ? "--cacert" : NULL,
                   certificates != NULL ? certificates_path(certificates, "ca.pem") : NULL, NULL);
   self->kept = false;
 }

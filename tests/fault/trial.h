@@ -32,6 +32,7 @@ struct trial {
   struct job *job;
   struct work work;
   struct proxy *proxy;
+  const char *events_maxlen; /* of the agents; NULL: the stream is not trimmed */
   unsigned short random[3];
   bool kept; /* the log of the running agent was copied to the directory */
 };
@@ -57,7 +58,7 @@ long trial_reach(const struct trial *self, enum relay_direction direction, long 
    Over TLS the proxy does not see the name. */
 void trial_expect_role(struct trial *self, enum relay_role role);
 
-/* Starts the agent, which replaces an earlier one, with a stream that is not trimmed. */
+/* Starts the agent, which replaces an earlier one. */
 void trial_start_agent(struct trial *self);
 
 /* Starts a second agent, which becomes the trial's agent. Returns the previous one. */
