@@ -54,11 +54,11 @@ JOB_TEST(missing_rights_are_named) {
   job_do(job, "ACL SETUSER narrow on >s3cret ~sandbox:* +get +llen +lpush +lrem +expire +xread "
               "+acl|dryrun");
   const char *command = "$S -u redis://narrow:s3cret@127.0.0.1:${REDIS_URL##*:} doctor";
-  expect_finding(job, command, 1, "✗ ACL: the user may not use LRANGE, XREVRANGE",
-                 "→ ACL SETUSER narrow +lrange +xrevrange");
+  expect_finding(job, command, 1, "✗ ACL: the user may not use LINDEX, DEL, LRANGE, XREVRANGE",
+                 "→ ACL SETUSER narrow +lindex +del +lrange +xrevrange");
   job_do(job, "ACL SETUSER narrow -acl");
-  expect_finding(job, command, 1, "✗ ACL: the user may not use LRANGE, XREVRANGE",
-                 "→ ACL SETUSER narrow +lrange +xrevrange");
+  expect_finding(job, command, 1, "✗ ACL: the user may not use LINDEX, DEL, LRANGE, XREVRANGE",
+                 "→ ACL SETUSER narrow +lindex +del +lrange +xrevrange");
   job_do(job, "ACL SETUSER narrow resetkeys ~other:* +@all");
   expect_finding(job, command, 1, "✗ ACL: the user may not use the job's keys",
                  "→ ACL SETUSER narrow ~sandbox:");
