@@ -187,7 +187,7 @@ JOB_TEST_NO_AGENT(steps_without_an_agent_are_a_finding) {
   job_do(job, "LPUSH %s %s", in, "{}");
   job_do(job, "SET %s %s", job_format(job, "sandbox:%s:started", job->id), "x");
   expect_finding(job, "$S doctor", 1, "✗ no agent: no heartbeat, and 1 step was taken and not",
-                 "as interrupted   → agent ");
+                 "answered; the next agent will answer it as interrupted   → agent ");
   job_do(job, "SET sandbox:%s:committed x", job->id);
   expect_finding(job, "$S doctor", 1, "✗ no agent: no heartbeat, and 1 step was taken and not",
                  "→ recreate its pod (kubectl logs --previous says why it ended), or agent ");
