@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/exit_code.h"
 #include "client/help.h"
 #include "client/options.h"
@@ -80,7 +81,7 @@ static void open_closed_descriptors(void) {
 }
 
 int main(int argc, char **argv) {
-  struct program program = {0};
+  struct program program = {.begin_ms = clock_monotonic_ms()};
   /* In a pod, steps have the same user. They must not read the password from /proc. */
   (void)prctl(PR_SET_DUMPABLE, 0);
   open_closed_descriptors();

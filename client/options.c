@@ -106,12 +106,32 @@ static bool set_option(struct program *program, int option) {
   return program->request == PROGRAM_RUNS;
 }
 
-/* The last word that was read is a long option, or an option without a value. */
-static void complain(struct program *program, char **argv, int result) {
+/* Whether the word is `--name=value` for the option `optopt`, which takes no value. */
+static bool has_needless_value(const char *word, const struct option *flags) {
+  const size_t length = strcspn(word, "=");
+  if (strncmp(word, "--", 2) != 0 || word[length] == '\0')
+    return false;
+  for (; flags->name != NULL; flags++)
+    if (flags->has_arg == no_argument && flags->val == optopt &&
+        strncmp(flags->name, word + 2, length - 2) == 0)
+      return true;
+  return false;
+}
+
+/* The last word that was read is a long option, or one with letters. musl also counts the value
+   that is missing after a letter, which is NULL. */
+static void complain(struct program *program, char **argv, int result, const struct option *flags) {
   const char letter[] = {'-', (char)optopt, '\0'};
-  const bool is_letter = result == '?' && optopt > 0 && optopt < TEXT_OPTION;
-  (void)options_fail(program, result == ':' ? "'%.60s' needs a value" : "unknown option '%.60s'",
-                     is_letter ? letter : argv[optind - 1]);
+  const char *word = argv[optind - 1] != NULL ? argv[optind - 1] : "";
+  const bool is_needless = result == '?' && has_needless_value(word, flags);
+  const bool is_letter = result == ':' ? strncmp(word, "--", 2) != 0
+                                       : !is_needless && optopt > 0 && optopt < TEXT_OPTION;
+  const size_t length = is_needless ? strcspn(word, "=") : 60;
+  (void)options_fail(program,
+                     result == ':' ? "'%.*s' needs a value"
+                     : is_needless ? "'%.*s' takes no value"
+                                   : "unknown option '%.*s'",
+                     (int)length, is_letter ? letter : word);
 }
 
 static bool is_of_all(int option) {
@@ -133,7 +153,7 @@ int options_next(struct program *program, int argc, char **argv, const char *let
     optarg = NULL; /* musl leaves it as it is for an option without a value */
     const int option = getopt_long(argc, argv, all_letters, all, NULL);
     if (option == '?' || option == ':') {
-      complain(program, argv, option);
+      complain(program, argv, option, all);
       return OPTIONS_STOP;
     }
     if (option == OPTIONS_END || !is_of_all(option))

@@ -2,6 +2,7 @@
 
 #include <event2/event.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "agent/frontends/redis/connection/tls.h"
 #include "agent/frontends/redis/connection/url.h"
@@ -30,6 +31,7 @@ struct program {
   bool json;
   enum { PROGRAM_RUNS, PROGRAM_SHOWS_HELP, PROGRAM_SHOWS_VERSION } request;
   struct terminal terminal;
+  int64_t begin_ms; /* monotonic time of the start */
 
   /* After program_begin: */
   struct redis_url url;

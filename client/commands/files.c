@@ -293,7 +293,11 @@ static int edit_file(struct file_steps *steps, const struct arguments *arguments
   step_text_string(&steps->json, "newString", words[2]);
   step_text_flag(&steps->json, "replaceAll", arguments->all);
   buffer_add_string(&steps->json, "}]");
-  return show_text(steps, false);
+  const int code = show_text(steps, false);
+  const char *message = steps->answer.message; /* names the option of a tool */
+  if (code == 1 && message != NULL && strstr(message, ", or set replace_all") != NULL)
+    file_steps_error(steps, "--all replaces every occurrence");
+  return code;
 }
 
 int edit_command(struct program *program, int argc, char **argv) {

@@ -1,5 +1,6 @@
 /* jobs: lists the jobs that have an agent. */
 #include "client/commands/command.h"
+#include "client/exit_code.h"
 #include "client/options.h"
 #include "client/redis/job.h"
 #include "client/redis/json_field.h"
@@ -54,18 +55,26 @@ static void add_row(struct table *table, const struct terminal *terminal, const 
   }
 }
 
-static int list(struct program *program, const struct texts *ids, struct error *error) {
+/* Returns the exit code. A heartbeat that Redis refuses, as for a wrong type, hides no other. */
+static int list(struct program *program, const struct texts *ids) {
   static const char *const heads[] = {"JOB",    "AGENT",         "PID",           "ALIVE",
                                       "STEP",   "CONTAINER MEM", "CONTAINER CPU", "OK",
                                       "FAILED", "TIMED OUT",     "CANCELLED"};
   struct table table = {0};
+  struct error error;
   int result = 0;
+  bool is_complete = true;
   table_begin(&table, heads, sizeof heads / sizeof *heads);
   for (size_t i = 0; i < ids->count && result == 0; i++) {
     struct job_agent agent;
     struct keys keys;
     keys_init(&keys, ids->texts[i]);
-    result = job_read_agent(program, keys.heartbeat, &agent, error);
+    result = job_read_agent(program, keys.heartbeat, &agent, &error);
+    if (result != 0 && pipeline_away_ms(program->redis) == 0) {
+      terminal_error(&program->terminal, "%s: %s", keys.heartbeat, error.text);
+      result = 0;
+      is_complete = false;
+    }
     if (result == 0 && agent.is_alive && program->json)
       print_json(&program->terminal, ids->texts[i], &agent);
     else if (result == 0 && agent.is_alive)
@@ -75,26 +84,27 @@ static int list(struct program *program, const struct texts *ids, struct error *
   }
   if (result == 0 && table.count > table.columns)
     table_print(&table, &program->terminal, 0);
-  else if (result == 0 && !program->json)
+  else if (result == 0 && is_complete && !program->json)
     terminal_say(&program->terminal, COLOR_NONE, "no job is alive");
   table_release(&table);
-  return result;
+  if (result != 0)
+    return terminal_fail(&program->terminal, &error);
+  return is_complete ? 0 : EXIT_CLIENT;
 }
 
 int jobs_command(struct program *program, int argc, char **argv) {
   if (!options_none(program, argc, argv))
     return COMMAND_USAGE;
-  const int begun = program_begin(program);
-  if (begun != 0)
-    return begun;
+  int code = program_begin(program);
+  if (code != 0)
+    return code;
   struct texts ids = {0};
   struct error error;
-  int result = job_list(program, &ids, &error);
-  if (result == 0)
-    result = list(program, &ids, &error);
-  texts_release(&ids);
-  if (result != 0)
+  if (job_list(program, &ids, &error) != 0)
     return terminal_fail(&program->terminal, &error);
-  redis_info_warn_of_cluster(program);
-  return 0;
+  code = list(program, &ids);
+  texts_release(&ids);
+  if (code == 0)
+    redis_info_warn_of_cluster(program);
+  return code;
 }

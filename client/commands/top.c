@@ -43,6 +43,7 @@ struct watched {
   struct started started;
   int64_t queue;
   struct job_agent agent;
+  bool is_unreadable; /* Redis refuses a key of the job, as for a wrong type */
 };
 
 struct top {
@@ -166,25 +167,43 @@ static int read_queue(struct program *program, struct watched *self, struct erro
 }
 
 static bool is_shown(const struct top *self, const struct watched *watched) {
-  return watched->agent.is_alive || self->program->job != NULL;
+  return watched->agent.is_alive || watched->is_unreadable || self->program->job != NULL;
+}
+
+static int read_job(struct top *self, struct watched *watched, struct error *error) {
+  struct program *program = self->program;
+  job_agent_release(&watched->agent);
+  watched->is_unreadable = false;
+  if (job_read_agent(program, watched->keys.heartbeat, &watched->agent, error) != 0)
+    return -1;
+  if (watched->agent.is_alive)
+    add_reading(watched);
+  else
+    watched->count = 0;
+  if (!is_shown(self, watched))
+    return 0;
+  return read_step(program, watched, error) != 0 ? -1 : read_queue(program, watched, error);
+}
+
+/* One job that cannot be read does not hide the others. */
+static void mark_unreadable(struct watched *self) {
+  free(self->step_id);
+  self->step_id = NULL;
+  self->count = 0;
+  self->queue = -1;
+  self->is_unreadable = true;
 }
 
 static int read_round(struct top *self, struct error *error) {
-  struct program *program = self->program;
+  const struct program *program = self->program;
   if (find_jobs(self, error) != 0)
     return -1;
   for (size_t i = 0; i < self->count; i++) {
-    struct watched *watched = &self->list[i];
-    job_agent_release(&watched->agent);
-    if (job_read_agent(program, watched->keys.heartbeat, &watched->agent, error) != 0)
+    if (read_job(self, &self->list[i], error) == 0)
+      continue;
+    if (program->job != NULL || pipeline_away_ms(program->redis) > 0)
       return -1;
-    if (watched->agent.is_alive)
-      add_reading(watched);
-    else
-      watched->count = 0;
-    if (is_shown(self, watched) &&
-        (read_step(program, watched, error) != 0 || read_queue(program, watched, error) != 0))
-      return -1;
+    mark_unreadable(&self->list[i]);
   }
   self->rounds++;
   return 0;
@@ -232,7 +251,9 @@ static void print_json(const struct top *self) {
 /* --- as text ---------------------------------------------------------------------------------- */
 
 static void add_running(struct table *table, const struct watched *self) {
-  if (!self->agent.is_alive)
+  if (self->is_unreadable)
+    table_add(table, "unreadable: see sandbox doctor");
+  else if (!self->agent.is_alive)
     table_add(table, "no agent");
   else if (self->step_id == NULL)
     table_add(table, "-");
@@ -254,7 +275,7 @@ static void add_row(struct table *table, const struct terminal *terminal,
                                  job_agent_figure(agent, "MemoryLimitBytes"))
                        .text);
   table_add(table, held == 0 ? "0" : figure_memory(held, -1).text);
-  table_add(table, figure_count(self->queue).text);
+  table_add(table, self->queue >= 0 ? figure_count(self->queue).text : "-");
   table_add_number(table, steps_per_minute(self), "");
 }
 

@@ -101,7 +101,9 @@ static void report_no_agent(struct doctor *self) {
     doctor_report(self, FINDING_PROBLEM, fix.bytes,
                   "no agent: no heartbeat, and %s step%s taken and not answered%s",
                   figure_count(taken).text, taken == 1 ? " was" : "s were",
-                  started != NULL ? "; the next agent will answer one of them as interrupted" : "");
+                  started == NULL ? ""
+                  : taken == 1    ? "; the next agent will answer it as interrupted"
+                                  : "; the next agent will answer one of them as interrupted");
   else if (waiting > 0)
     doctor_report(self, FINDING_PROBLEM, fix.bytes, "no agent: no heartbeat, and %s step%s",
                   figure_count(waiting).text, waiting == 1 ? " waits" : "s wait");

@@ -23,9 +23,14 @@ struct need {
   enum need_kind kind;
 };
 
+/* The list of a step's own result. No step has this id, so DEL changes nothing. */
+#define OWN_RESULT "$results:00000000-0000-0000-0000-000000000000"
+
 static const struct need client_needs[] = {
     {{"GET", "$heartbeat"}, NEED_READ},
     {{"LLEN", "$results"}, NEED_READ},
+    {{"LINDEX", OWN_RESULT, "-1"}, NEED_READ},
+    {{"DEL", OWN_RESULT}, NEED_READ},
     {{"LRANGE", "$in", "0", "0"}, NEED_READ},
     {{"XREAD", "COUNT", "1", "STREAMS", "$events", "0-0"}, NEED_READ},
     {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_READ},

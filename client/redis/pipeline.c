@@ -232,11 +232,15 @@ LOOP_CALLBACK(on_turn, struct pipeline *self) {
   (void)self; /* the loop returns */
 }
 
-void pipeline_turn(struct pipeline *self) {
+static void turn_for(struct pipeline *self, int64_t milliseconds) {
   struct event *turn = loop_timer_new(self->base, on_turn, self);
-  loop_timer_start(turn, TURN_MS);
+  loop_timer_start(turn, milliseconds < TURN_MS ? milliseconds : TURN_MS);
   (void)event_base_loop(self->base, EVLOOP_ONCE);
   event_free(turn);
+}
+
+void pipeline_turn(struct pipeline *self) {
+  turn_for(self, TURN_MS);
 }
 
 void pipeline_stop_on(struct pipeline *self, const int *signal) {
@@ -298,14 +302,15 @@ enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *word
   struct pending_call call = {
       .handler = handler, .owner = owner, .error = error, .answer = PIPELINE_NO_ANSWER};
   const int64_t begin_ms = clock_monotonic_ms();
+  int64_t left_ms = timeout_ms;
   if (!self->has_failed)
     pipeline_send(self, words, on_call_reply, &call);
   while (call.answer == PIPELINE_NO_ANSWER && !self->has_failed && !is_abandoned(self, begin_ms) &&
          !(self->fails_fast && redis_connection_is_unreachable(self->connection)) &&
-         pipeline_away_ms(self) <= PIPELINE_TIMEOUT_MS &&
-         clock_monotonic_ms() - begin_ms <= timeout_ms) {
-    pipeline_turn(self);
+         pipeline_away_ms(self) <= PIPELINE_TIMEOUT_MS && left_ms > 0) {
+    turn_for(self, left_ms);
     pipeline_report_away(self);
+    left_ms = timeout_ms - (clock_monotonic_ms() - begin_ms);
   }
   if (call.answer == PIPELINE_LOST || call.answer == PIPELINE_NO_ANSWER)
     pipeline_connection_error(self, error);

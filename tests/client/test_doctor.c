@@ -54,11 +54,11 @@ JOB_TEST(missing_rights_are_named) {
   job_do(job, "ACL SETUSER narrow on >s3cret ~sandbox:* +get +llen +lpush +lrem +expire +xread "
               "+acl|dryrun");
   const char *command = "$S -u redis://narrow:s3cret@127.0.0.1:${REDIS_URL##*:} doctor";
-  expect_finding(job, command, 1, "✗ ACL: the user may not use LRANGE, XREVRANGE",
-                 "→ ACL SETUSER narrow +lrange +xrevrange");
+  expect_finding(job, command, 1, "✗ ACL: the user may not use LINDEX, DEL, LRANGE, XREVRANGE",
+                 "→ ACL SETUSER narrow +lindex +del +lrange +xrevrange");
   job_do(job, "ACL SETUSER narrow -acl");
-  expect_finding(job, command, 1, "✗ ACL: the user may not use LRANGE, XREVRANGE",
-                 "→ ACL SETUSER narrow +lrange +xrevrange");
+  expect_finding(job, command, 1, "✗ ACL: the user may not use LINDEX, DEL, LRANGE, XREVRANGE",
+                 "→ ACL SETUSER narrow +lindex +del +lrange +xrevrange");
   job_do(job, "ACL SETUSER narrow resetkeys ~other:* +@all");
   expect_finding(job, command, 1, "✗ ACL: the user may not use the job's keys",
                  "→ ACL SETUSER narrow ~sandbox:");
@@ -187,7 +187,7 @@ JOB_TEST_NO_AGENT(steps_without_an_agent_are_a_finding) {
   job_do(job, "LPUSH %s %s", in, "{}");
   job_do(job, "SET %s %s", job_format(job, "sandbox:%s:started", job->id), "x");
   expect_finding(job, "$S doctor", 1, "✗ no agent: no heartbeat, and 1 step was taken and not",
-                 "as interrupted   → agent ");
+                 "answered; the next agent will answer it as interrupted   → agent ");
   job_do(job, "SET sandbox:%s:committed x", job->id);
   expect_finding(job, "$S doctor", 1, "✗ no agent: no heartbeat, and 1 step was taken and not",
                  "→ recreate its pod (kubectl logs --previous says why it ended), or agent ");

@@ -46,7 +46,8 @@ JOB_TEST(a_failed_file_command_exits_with_1_and_says_why) {
 JOB_TEST(an_edit_shows_the_change) {
   expect(job, "printf 'a b a\\n' > a; $S edit $D/a b c > said && cat a && grep -c '^+ c' said", 0,
          "a c a\n1\n", "");
-  expect(job, "$S edit $D/a a x", 1, "", NULL);
+  expect(job, "$S edit $D/a a x 2> said; code=$?; tail -n 1 said; exit $code", 1,
+         "sandbox: --all replaces every occurrence\n", "");
   expect(job, "$S edit $D/a a x --all > said && cat a", 0, "x c x\n", "");
 }
 

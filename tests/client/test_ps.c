@@ -77,6 +77,13 @@ JOB_TEST(jobs_lists_the_jobs_with_an_agent) {
                "old one 0.1.0 or older 9 AGE - - - - - - -\n");
   sandbox_expect(job, "env -u JOB_ID $S jobs --json | wc -l", 0, "2\n", "");
   sandbox_expect(job, "env -u JOB_ID $S top | grep -c -e $JOB_ID -e 'old one'", 0, NULL, "");
+  job_do(job, "HSET sandbox:bad:heartbeat a b");
+  sandbox_expect(job, "env -u JOB_ID $S jobs --json", 125, NULL,
+                 "sandbox: sandbox:bad:heartbeat: WRONGTYPE Operation against a key holding the "
+                 "wrong kind of value\n");
+  sandbox_expect(job, "env -u JOB_ID $S jobs 2> /dev/null | wc -l", 0, "3\n", "");
+  sandbox_expect(job, "env -u JOB_ID $S top | grep -c -e $JOB_ID -e 'bad  *unreadable: see'", 0,
+                 "2\n", "");
 }
 
 JOB_TEST(ping_says_whether_the_agent_is_alive) {

@@ -86,6 +86,11 @@ JOB_TEST_NO_AGENT(wrong_usage_names_the_wrong_word_and_the_reason) {
       {"run -xy true", "run: unknown option '-x'; sandbox run --help"},
       {"run --fly true", "run: unknown option '--fly'; sandbox run --help"},
       {"run --timeout", "run: '--timeout' needs a value; sandbox run --help"},
+      {"run -c", "run: '-c' needs a value; sandbox run --help"},
+      {"grep -iA", "grep: '-A' needs a value; sandbox grep --help"},
+      {"-j", "'-j' needs a value; sandbox --help"},
+      {"ps --json=1", "ps: '--json' takes no value; sandbox ps --help"},
+      {"edit --all=1 x", "edit: '--all' takes no value; sandbox edit --help"},
       {"follow --since 5", "follow: --since: not an age such as 30s, 5m, 2h or 1d: '5'; "
                            "sandbox follow --help"},
       {"follow --html x", "follow: --html needs the ID of a step; sandbox follow --help"},
