@@ -1,17 +1,16 @@
 /*
  * The client: `sandbox run -- true`, from exec to exit, beside a program that does the same in
- * three round trips (programs/order.c); and a run of 1,000,000 lines, beside the same step while
- * nobody reads its events.
+ * three round trips (programs/order.c); and a run of 1,000,000 lines, and of 1 GB, through a pipe,
+ * beside the same step while nobody reads its events.
  */
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
+#include "bench/piped.h"
 #include "bench/rig.h"
 #include "tests/test.h"
 
@@ -21,14 +20,30 @@
 #define WARM_UP 5
 #define LINES 1000000
 #define LINE_SIZE 61 /* of programs/lines */
+#define BYTES 1000000000
 
-enum { STEP, LINES_ROW };
+enum { STEP, TEXT, RAW };
+
+/* A step with much output. */
+struct flood {
+  const char *form;    /* an option of the client */
+  const char *program; /* of bench/programs, with its argument */
+  const char *argument;
+  const char *field; /* of the step that is not read */
+  long long bytes;
+  double amount; /* in the unit of the row */
+};
+
+static const struct flood floods[] = {
+    [TEXT] = {"--text", "lines", "1000000", "", (long long)LINES *LINE_SIZE, LINES},
+    [RAW] = {"--raw", "endless", "1000000000", ",\"raw\":true", BYTES, BYTES / 1e6},
+};
 
 struct client_bench {
   struct rig rig;
   struct agent_process *agent;
   redisContext *results;
-  char client[PATH_MAX], order[PATH_MAX], lines[PATH_MAX];
+  char client[PATH_MAX], order[PATH_MAX];
   char port[16];
   unsigned long steps;
 };
@@ -45,7 +60,6 @@ static void find_client(char out[PATH_MAX]) {
     fail_msg("no program %s; SANDBOX names the client", client != NULL ? client : path);
 }
 
-/* The stream is unbounded, so that nothing is trimmed before it is read. */
 static void *begin(void) {
   struct client_bench *self = calloc(1, sizeof *self);
   assert_non_null(self);
@@ -53,9 +67,8 @@ static void *begin(void) {
   self->results = rig_connect(&self->rig);
   find_client(self->client);
   rig_program(self->order, "order");
-  rig_program(self->lines, "lines");
   (void)snprintf(self->port, sizeof self->port, "%d", redis_server_port(self->rig.server));
-  self->agent = rig_start_agent(&self->rig, JOB, (const char *[]){"--events-maxlen", "0", NULL});
+  self->agent = rig_start_agent(&self->rig, JOB, NULL);
   rig_wait_idle(&self->rig, 1);
   return self;
 }
@@ -75,39 +88,43 @@ static double order_ms(struct client_bench *self) {
   return latency_now_ms() - begin_ms;
 }
 
-/* The seconds until the client has exited, and all of the lines are in a file. */
-static double client_seconds(const struct client_bench *self) {
-  char path[PATH_MAX], count[16];
-  posix_spawn_file_actions_t actions;
-  struct stat status;
-  pid_t pid;
+/* Reads a pipe to its end, without the costs of copying. Returns how many bytes it had. */
+static long long drain(int pipe) {
+  int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  long long bytes = 0;
+  ssize_t n;
+  while ((n = splice(pipe, NULL, null, NULL, 1 << 20, 0)) > 0)
+    bytes += n;
+  assert_int_equal(n, 0);
+  close(null);
+  return bytes;
+}
+
+/* The seconds until the client has exited, and all of its output has been read. */
+static double client_seconds(const struct client_bench *self, const struct flood *flood) {
+  char program[PATH_MAX];
   int code;
-  (void)snprintf(path, sizeof path, "%s/lines", getenv("TMPDIR"));
-  (void)snprintf(count, sizeof count, "%d", LINES);
-  const char *const arguments[] = {
-      self->client, "--redis-url", self->rig.endpoint.url, "--job", JOB, "run", "--", self->lines,
-      count,        NULL};
-  assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
-  assert_int_equal(posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, path,
-                                                    O_WRONLY | O_CREAT | O_TRUNC, 0600),
-                   0);
+  rig_program(program, flood->program);
   double begin_ms = latency_now_ms();
-  assert_int_equal(
-      posix_spawn(&pid, self->client, &actions, NULL, (char **)(uintptr_t)arguments, environ), 0);
-  assert_int_equal(waitpid(pid, &code, 0), pid);
+  struct piped client =
+      piped_start((const char *[]){self->client, "--redis-url", self->rig.endpoint.url, "--job",
+                                   JOB, "run", flood->form, "--", program, flood->argument, NULL});
+  assert_true(drain(client.out) == flood->bytes);
+  assert_int_equal(waitpid(client.pid, &code, 0), client.pid);
   double seconds = (latency_now_ms() - begin_ms) / 1e3;
-  posix_spawn_file_actions_destroy(&actions);
+  close(client.in);
+  close(client.out);
   assert_int_equal(code, 0);
-  assert_int_equal(stat(path, &status), 0);
-  assert_int_equal(status.st_size, (off_t)LINES * LINE_SIZE);
-  assert_int_equal(unlink(path), 0);
   return seconds;
 }
 
-static double unread_seconds(struct client_bench *self) {
-  char step[RIG_STEP_SIZE], arguments[32];
-  (void)snprintf(arguments, sizeof arguments, "\"%d\"", LINES);
-  rig_step(step, ++self->steps, self->lines, arguments);
+static double unread_seconds(struct client_bench *self, const struct flood *flood) {
+  char program[PATH_MAX], step[RIG_STEP_SIZE], arguments[32];
+  rig_program(program, flood->program);
+  (void)snprintf(arguments, sizeof arguments, "\"%s\"", flood->argument);
+  rig_step(step, ++self->steps, program, arguments);
+  step[strlen(step) - 1] = '\0';
+  (void)snprintf(step + strlen(step), sizeof step - strlen(step), "%s}", flood->field);
   return rig_step_ms(&self->rig, self->results, JOB, step) / 1e3;
 }
 
@@ -124,19 +141,22 @@ static void measure_steps(struct client_bench *self, struct samples *samples) {
 }
 
 /* They take turns to begin. */
-static void measure_lines(struct client_bench *self, size_t round, struct samples *samples) {
+static void measure_flood(struct client_bench *self, size_t round, size_t row,
+                          struct samples *samples) {
   for (size_t i = 0; i < 2; i++) {
     bool is_ours = (round + i) % 2 == 0;
     rig_do(self->rig.redis, "DEL sandbox:" JOB ":events");
-    double seconds = is_ours ? client_seconds(self) : unread_seconds(self);
-    samples_add(samples, LINES_ROW, is_ours ? OURS : CEILING, LINES / seconds);
+    double seconds =
+        is_ours ? client_seconds(self, &floods[row]) : unread_seconds(self, &floods[row]);
+    samples_add(samples, row, is_ours ? OURS : CEILING, floods[row].amount / seconds);
   }
   rig_do(self->rig.redis, "DEL sandbox:" JOB ":events");
 }
 
-static void round_of_both(void *context, size_t round, struct samples *samples) {
+static void round_of_all(void *context, size_t round, struct samples *samples) {
   measure_steps(context, samples);
-  measure_lines(context, round, samples);
+  measure_flood(context, round, TEXT, samples);
+  measure_flood(context, round, RAW, samples);
 }
 
 static void end(void *context) {
@@ -150,9 +170,10 @@ static void end(void *context) {
 static const struct row rows[] = {
     [STEP] = {"sandbox run -- true", "ms", "a bare program with three round trips", RATIO_AT_MOST,
               1.3, 0},
-    [LINES_ROW] = {"sandbox run, 1,000,000 lines", "lines/s", "the same step, unread",
-                   RATIO_AT_LEAST, 0.8, 0},
+    [TEXT] = {"sandbox run --text, 1,000,000 lines", "lines/s", "the same step, unread",
+              RATIO_AT_LEAST, 0.8, 0},
+    [RAW] = {"sandbox run --raw, 1 GB", "MB/s", "the same step, unread", RATIO_AT_LEAST, 0.8, 0},
 };
 
-const struct measurement bench_client = {"client",      rows, ROW_COUNT(rows), ROUNDS, begin,
-                                         round_of_both, end};
+const struct measurement bench_client = {"client",     rows, ROW_COUNT(rows), ROUNDS, begin,
+                                         round_of_all, end};
