@@ -551,7 +551,7 @@ int cp_command(struct program *program, int argc, char **argv) {
   else
     code = is_out ? copy_out(&self, to) : copy_in(&self, to + 1);
   free(self.to);
-  if (code == 0 && self.has_left_out)
-    code = 1;
+  if (code == 0 && (self.has_left_out || self.steps.has_wrong_mode))
+    code = EXIT_FOUND;
   return file_steps_end(&self.steps, code);
 }

@@ -174,7 +174,8 @@ int transfer_keep(struct file_steps *steps, enum transfer_property property, lon
                                          : WORDS("touch", "-c", "-d", text, "--", path));
   const char *message = steps->answer.message;
   const bool is_error = code < 0 || code == EXIT_CLIENT || code >= 128;
-  steps->lacks[property] = code != 0;
+  steps->lacks[property] = code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE;
+  steps->has_wrong_mode |= is_mode && code != 0 && !steps->lacks[property];
   if (is_error)
     file_steps_complain(steps);
   else if (code != 0)

@@ -229,7 +229,7 @@ JOB_TEST_NO_AGENT(every_command_names_a_full_disk) {
 static void start_without_tar(struct job *job, const char *programs) {
   const char *const environment[] = {job_format(job, "PATH=%s", job_path(job, "bin")), NULL};
   expect(job,
-         job_format(job, "mkdir ../bin; for p in %s; do ln -s $(command -v $p) ../bin; done",
+         job_format(job, "mkdir -p ../bin; for p in %s; do ln -s $(command -v $p) ../bin; done",
                     programs),
          0, "", "");
   job->setup.environment = environment;
@@ -258,6 +258,19 @@ JOB_TEST_NO_AGENT(a_directory_is_copied_even_if_the_image_has_no_program) {
          "rm -r $B/e; cp -a d $B/e; $S cp :$B/e f 2> said; echo $?; diff -r --no-dereference d f; "
          "wc -l < said",
          0, "0\n1\n", "");
+}
+
+JOB_TEST_NO_AGENT(a_mode_that_cannot_be_set_does_not_change_the_next_one) {
+  expect(job,
+         "mkdir ../bin; printf '#!/bin/sh\\n[ $2 != 640 ] && exec /bin/chmod \"$@\"' > "
+         "../bin/chmod; chmod 755 ../bin/chmod",
+         0, "", "");
+  start_without_tar(job, "touch mkdir");
+  expect(job, "mkdir -m 700 d; : > d/a; chmod 640 d/a; $S cp d :$B/e; echo $?; stat -c %a $B/e", 0,
+         "1\n700\n",
+         job_format(
+             job, "sandbox: the mode of %s/e/a is not kept: exited with code 1 and wrote nothing\n",
+             job_path(job, "box")));
 }
 
 /* --- an untrusted tar ------------------------------------------------------------------------- */
