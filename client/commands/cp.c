@@ -34,6 +34,7 @@ struct copy {
   char hidden[32];  /* ".sandbox-7f3a91bc", on either side */
   uint64_t moved;
   bool has_left_out;
+  bool has_status; /* the mode and the time of `from` in the sandbox are known */
   struct tree_report report;
   struct transfer_in in;
   struct transfer_out out;
@@ -167,6 +168,7 @@ static int send_file(struct copy *self, const char *to) {
     code = fail(self, 1, "cannot replace", self->to, "it is a directory");
   if (code == 0) {
     transfer_out_begin(&self->out, &self->steps, self->to);
+    self->out.has_mode = true;
     self->out.mode = status.st_mode & 0777;
     self->out.replaces = type == TRANSFER_FILE;
     code = send_content(self, fd, (uint64_t)status.st_size);
@@ -189,6 +191,7 @@ static int send_archive(struct copy *self, const char *archive) {
   const struct tar_sink sink = {put_packed, self};
   struct error error;
   transfer_out_begin(&self->out, &self->steps, archive);
+  self->out.has_mode = true;
   self->out.mode = 0600;
   int code = fail_tar(self, tar_pack(self->from, &sink, &self->report, &error), &error);
   code = code == 0 ? transfer_commit(&self->out) : code;
@@ -272,19 +275,19 @@ static int choose_local(struct copy *self, const char *to, enum transfer_type *t
   return check_slash(self, to, is_directory ? TRANSFER_DIRECTORY : *type);
 }
 
-/* Sets the mode and the time; the mode to 0, with a warning, if they are unknown. */
+/* Sets the mode and the time, or has_status to false, with a warning, if they are unknown. */
 static int read_status(struct copy *self, struct stat *status) {
   const struct file_answer *answer = &self->steps.answer;
   int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a %Y", "--", self->from));
-  const bool has_status = code == 0 && answer->content != NULL;
-  char *end = NULL;
+  char *end = answer->content;
   *status = (struct stat){0};
-  if (has_status) {
+  if (code == 0 && end != NULL) {
     status->st_mode = (mode_t)strtoul(answer->content, &end, 8) & 0777;
     status->st_mtime = (time_t)strtoll(end, NULL, 10);
   }
+  self->has_status = end != answer->content;
   const bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
-  if (!has_status && !is_over)
+  if (!self->has_status && !is_over)
     file_steps_error(&self->steps, "the mode and the time of %s are not kept: %s", self->from,
                      answer->message != NULL ? answer->message : "unknown");
   return is_over ? code : 0;
@@ -358,16 +361,17 @@ static int receive_stream(struct copy *self) {
 
 /* Writes the file under a hidden name, and then gives it its own. */
 static int receive_hidden(struct copy *self, const char *hidden, const struct stat *status) {
-  const mode_t mode = status->st_mode;
-  int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode != 0 ? 0600 : 0666);
+  const bool has_mode = self->has_status;
+  int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, has_mode ? 0600 : 0666);
   if (fd < 0)
     return fail_locally(self, "cannot write", self->to);
   int code = receive_content(self, fd);
   if (code == 0 && write_all_flush(fd) != 0)
     code = fail_locally(self, "cannot write", self->to);
-  if (mode != 0)
+  if (has_mode)
     tar_set_mtime(fd, status->st_mtime);
-  if (code == 0 && ((mode != 0 && fchmod(fd, mode) != 0) || rename(hidden, self->to) != 0))
+  if (code == 0 &&
+      ((has_mode && fchmod(fd, status->st_mode) != 0) || rename(hidden, self->to) != 0))
     code = fail_locally(self, "cannot write", self->to);
   (void)close(fd);
   if (code != 0)
@@ -456,7 +460,7 @@ static int receive_tree(struct copy *self, enum transfer_type type) {
   int code = EXIT_CLIENT;
   if (file_steps_require(&self->steps, "allEntries"))
     code = read_status(self, &tree.status);
-  if (tree.status.st_mode == 0)
+  if (!self->has_status)
     tree.status = (struct stat){.st_mode = 0755, .st_mtime = time(NULL)};
   tree.status.st_mode |= S_IFDIR;
   self->tree = &tree;

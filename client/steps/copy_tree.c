@@ -75,6 +75,7 @@ static int on_begin(void *owner, const struct tree_entry *entry) {
   } else if (entry->link == NULL) {
     self->path = path_of(self, entry->name);
     transfer_out_begin(&self->out, self->steps, self->path);
+    self->out.has_mode = true;
     self->out.mode = entry->status->st_mode & 0777;
     self->out.replaces = self->replaces;
   }

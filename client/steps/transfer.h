@@ -47,7 +47,8 @@ struct transfer_out {
   struct file_steps *steps;
   const char *path;
   char *part, *whole; /* hidden names; the whole only exists for a large file */
-  mode_t mode;        /* the caller's; 0: the default */
+  bool has_mode;      /* the caller's; without a mode, the file has that of writeBytes */
+  mode_t mode;        /* the caller's */
   bool replaces;      /* the caller's: the file exists, and writeBytes would keep its mode */
   enum { OUT_NEW, OUT_BEGUN, OUT_COMMITTED } state;
   struct buffer piece;

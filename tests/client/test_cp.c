@@ -25,6 +25,10 @@ JOB_TEST(a_file_is_copied_both_ways_with_its_mode_and_time) {
          "750 1000000000\n", "");
   expect(job, "echo s > s; chmod 600 s; $S cp s :$B/a/b && cat $B/a/b && stat -c %a $B/a/b", 0,
          "s\n600\n", "");
+  expect(job,
+         "chmod 0 s; touch -d @1000000000 s; $S cp s :$B/a/b && $S cp :$B/a/b t && "
+         "stat -c '%a %Y' $B/a/b t",
+         0, "0 1000000000\n0 1000000000\n", "");
   expect(job, "find . $B -name '.*' -type f", 0, "", "");
 }
 
@@ -169,6 +173,8 @@ JOB_TEST_NO_AGENT(entries_that_cannot_be_read_are_skipped) {
                     "ls new",
                     "$B/d"),
          0, "1\n2\na\n", "");
+  expect(job, "for m in 0 444; do echo $m > f; chmod $m f; $S cp f :$B/$m; stat -c %a $B/$m; done",
+         0, "0\n444\n", "");
 }
 
 static void own_mounts(void) {
@@ -242,6 +248,7 @@ JOB_TEST_NO_AGENT(without_tar_a_directory_is_copied_file_by_file) {
          TREE "$S cp d :$B/e && diff -r --no-dereference d $B/e && $S cp :$B/e f && "
               "diff -r --no-dereference d f; stat -c '%a %Y' $B/e/sub/f $B/e/x f/sub/f f/x",
          0, "755 1000000000\n500 1000000000\n755 1000000000\n500 1000000000\n", "");
+  expect(job, "chmod 0 $B/e; $S cp :$B/e g; stat -c %a g; chmod 700 $B/e", 0, "0\n", "");
   expect(job,
          "echo 2 > d/sub/f; $S cp d/. :$B/e && cat $B/e/sub/f; mkfifo $B/e/p; $S cp :$B/e/. f; "
          "echo $?; cat f/sub/f",
