@@ -33,6 +33,7 @@ struct copy {
   char *to;         /* the path of the copy; NULL: unknown yet */
   char hidden[32];  /* ".sandbox-7f3a91bc", on either side */
   uint64_t moved;
+  uint64_t packed_size; /* an estimate of the bytes of the archive that is sent */
   bool has_left_out;
   bool has_status; /* the mode and the time of `from` in the sandbox are known */
   struct tree_report report;
@@ -200,17 +201,16 @@ static int send_archive(struct copy *self, const char *archive) {
 }
 
 static int add_size(void *owner, const struct tree_entry *entry) {
-  *(uint64_t *)owner += 2 * (uint64_t)TAR_BLOCK + entry->size;
-  return 0;
+  struct copy *self = owner;
+  self->packed_size += 2 * (uint64_t)TAR_BLOCK + entry->size;
+  return exchange_check_signals(&self->steps.exchange);
 }
 
-/* Returns the space that the archive and its content need, in KiB. */
-static uint64_t measure(const char *directory) {
-  uint64_t size = 0;
-  struct error ignored;
-  const struct tree_reader reader = {.begin = add_size, .owner = &size};
-  (void)tree_read(directory, &reader, &ignored);
-  return size * 2 / 1024;
+/* Sets packed_size. The sandbox needs twice this space, for the archive and for its content. */
+static int measure(struct copy *self) {
+  struct error error;
+  const struct tree_reader reader = {.begin = add_size, .owner = self};
+  return fail_tar(self, tree_read(self->from, &reader, &error), &error);
 }
 
 static struct copy_tree make_tree(struct copy *self, const char *remote, bool replaces) {
@@ -226,9 +226,11 @@ static int send_directory(struct copy *self, const char *to) {
     return code;
   if (type == TRANSFER_FILE)
     return fail(self, EXIT_FOUND, "cannot copy a directory to", self->to, "it is not a directory");
+  if ((code = measure(self)) != 0)
+    return code;
   char *directory = transfer_beside(self->to, "");
-  code = remote_archive_begin(&archive, &self->steps, self->hidden, directory, measure(self->from),
-                              "");
+  code = remote_archive_begin(&archive, &self->steps, self->hidden, directory,
+                              self->packed_size * 2 / 1024, "");
   free(directory);
   if (code == 0 && archive.path == NULL) {
     struct copy_tree tree = make_tree(self, self->to, type == TRANSFER_DIRECTORY);

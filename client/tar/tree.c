@@ -54,7 +54,7 @@ static ssize_t read_piece(int fd, char *space, uint64_t left) {
 static int read_content(struct walk *self, int fd, const struct tree_entry *entry) {
   const struct tree_reader *reader = self->reader;
   char *space = memory_allocate(PIECE);
-  uint64_t left = reader->put != NULL ? entry->size : 0;
+  uint64_t left = entry->size;
   ssize_t length = read_piece(fd, space, left);
   int result = length < 0 ? leave_out(self, strerror(errno)) : reader->begin(reader->owner, entry);
   const bool has_begun = length >= 0;
@@ -86,16 +86,21 @@ static int read_file(struct walk *self, int parent, const char *name) {
   return result;
 }
 
+/* Passes on a link, or a file without its content. */
+static int pass_entry(struct walk *self, const struct stat *status, const char *link) {
+  const struct tree_entry entry = {self->name.bytes, link, status,
+                                   link == NULL ? (uint64_t)status->st_size : 0};
+  const int result = self->reader->begin(self->reader->owner, &entry);
+  return result == 0 ? end_entry(self, &entry) : result;
+}
+
 static int read_link(struct walk *self, int parent, const char *name, const struct stat *status) {
   char target[PATH_MAX];
   ssize_t length = readlinkat(parent, name, target, sizeof target - 1);
   if (length < 0)
     return leave_out_unread(self);
   target[length] = '\0';
-  const struct tree_entry entry = {self->name.bytes, target, status, 0};
-  const struct tree_reader *reader = self->reader;
-  const int result = reader->begin(reader->owner, &entry);
-  return result == 0 ? end_entry(self, &entry) : result;
+  return pass_entry(self, status, target);
 }
 
 static int read_directory(struct walk *self, int fd);
@@ -105,7 +110,8 @@ static int read_named(struct walk *self, int parent, const char *name) {
   if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
     return leave_out_unread(self);
   if (S_ISREG(status.st_mode))
-    return read_file(self, parent, name);
+    return self->reader->put != NULL ? read_file(self, parent, name)
+                                     : pass_entry(self, &status, NULL);
   if (S_ISLNK(status.st_mode))
     return read_link(self, parent, name, &status);
   if (!S_ISDIR(status.st_mode))
