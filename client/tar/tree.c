@@ -37,6 +37,16 @@ static int leave_out_unread(struct walk *self) {
   return errno == ENOENT ? 0 : leave_out(self, strerror(errno));
 }
 
+/* A file cannot be read to its end. Its entry has begun and is completed. */
+static void leave_out_rest(struct walk *self, const char *why) {
+  const struct tree_report *report = self->reader->report;
+  struct buffer name = {0};
+  buffer_add_string(&name, "the rest of ");
+  buffer_add(&name, self->name.bytes, self->name.length + 1);
+  report->leave_out(report->owner, name.bytes, why);
+  buffer_release(&name);
+}
+
 static int end_entry(struct walk *self, const struct tree_entry *entry) {
   return self->reader->end != NULL ? self->reader->end(self->reader->owner, entry) : 0;
 }
@@ -65,7 +75,7 @@ static int read_content(struct walk *self, int fd, const struct tree_entry *entr
       length = read_piece(fd, space, left);
   }
   if (has_begun && result == 0 && length < 0)
-    (void)leave_out(self, strerror(errno));
+    leave_out_rest(self, strerror(errno));
   else if (has_begun && result == 0 && left > 0)
     reader->report->warn(reader->report->owner, entry->name, "it became shorter while it was read");
   free(space);
