@@ -56,6 +56,11 @@ struct transfer_out {
   size_t writes;    /* steps that wrote to the part */
   size_t parts;     /* parts that were appended to the whole */
 };
+
+/* Checks that the sandbox has the programs for a file of this size. Returns 0, or the code of the
+   step that has failed. Writes no message. */
+int transfer_try_size(struct file_steps *steps, uint64_t size);
+
 void transfer_out_begin(struct transfer_out *self, struct file_steps *steps, const char *path);
 int transfer_put(struct transfer_out *self, const char *bytes, size_t length);
 int transfer_commit(struct transfer_out *self);

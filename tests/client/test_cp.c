@@ -259,6 +259,13 @@ JOB_TEST_NO_AGENT(without_tar_a_directory_is_copied_file_by_file) {
 
 JOB_TEST_NO_AGENT(a_directory_is_copied_even_if_the_image_has_no_program) {
   start_without_tar(job, "");
+  expect(job,
+         "mkdir d; truncate -s 27000000 d/a d/c; echo b > d/b; $S cp d :$B/e 2> said; echo $?; "
+         "grep 'left out ./[ac]' said | sort; rm -r d; ls -A $B/e; rm -r $B/e",
+         0,
+         "1\nsandbox: left out ./a: a file of more than 25 MiB needs sh, cat and mv\n"
+         "sandbox: left out ./c: a file of more than 25 MiB needs sh, cat and mv\nb\n",
+         "");
   expect(job, TREE "$S cp d :$B/e 2> said; echo $?; diff -r --no-dereference d $B/e; wc -l < said",
          0, "1\nOnly in d: loop\nOnly in d/sub: empty\nOnly in d: x\n5\n", "");
   expect(job,
