@@ -35,8 +35,8 @@ static bool can_leave_out(const struct copy_tree *self) {
          !steps->is_lost && steps->exchange.first_signal == 0;
 }
 
-/* Leaves out the entry of the last step. Without a reason, it is the message of the step. Returns 0,
-   or the exit code if the copy ends. */
+/* Leaves out the entry of the last step. Without a reason, it is the step's message. Returns 0, or
+   the exit code if the copy ends. */
 static int leave_out_failed(struct copy_tree *self, const char *name, const char *why) {
   const struct file_answer *answer = &self->steps->answer;
   if (!can_leave_out(self)) {

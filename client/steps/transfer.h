@@ -80,9 +80,9 @@ int transfer_code(int code);
 /* Runs a command, with a message if it fails. Returns its transfer_code. */
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
 
-/* Sets the mode, in octal, or the time of the last change, in seconds since 1970. If the sandbox has
-   no program for it, says so once, with this name. Every other failure is reported, and that of a
-   mode sets `has_wrong_mode`. Neither is an error. */
+/* Sets the mode, in octal, or the time of the last change, in seconds since 1970. If the sandbox
+   has no program for it, says so once, with this name. Every other failure is reported, and that
+   of a mode sets `has_wrong_mode`. Neither is an error. */
 enum transfer_property { TRANSFER_MODE, TRANSFER_MTIME };
 int transfer_keep(struct file_steps *steps, enum transfer_property property, long long value,
                   const char *path, const char *name);
