@@ -33,7 +33,9 @@ struct copy {
   char *to;         /* the path of the copy; NULL: unknown yet */
   char hidden[32];  /* ".sandbox-7f3a91bc", on either side */
   uint64_t moved;
+  uint64_t packed_size; /* an estimate of the bytes of the archive that is sent */
   bool has_left_out;
+  bool has_status; /* the mode and the time of `from` in the sandbox are known */
   struct tree_report report;
   struct transfer_in in;
   struct transfer_out out;
@@ -167,6 +169,7 @@ static int send_file(struct copy *self, const char *to) {
     code = fail(self, 1, "cannot replace", self->to, "it is a directory");
   if (code == 0) {
     transfer_out_begin(&self->out, &self->steps, self->to);
+    self->out.has_mode = true;
     self->out.mode = status.st_mode & 0777;
     self->out.replaces = type == TRANSFER_FILE;
     code = send_content(self, fd, (uint64_t)status.st_size);
@@ -189,6 +192,7 @@ static int send_archive(struct copy *self, const char *archive) {
   const struct tar_sink sink = {put_packed, self};
   struct error error;
   transfer_out_begin(&self->out, &self->steps, archive);
+  self->out.has_mode = true;
   self->out.mode = 0600;
   int code = fail_tar(self, tar_pack(self->from, &sink, &self->report, &error), &error);
   code = code == 0 ? transfer_commit(&self->out) : code;
@@ -197,17 +201,16 @@ static int send_archive(struct copy *self, const char *archive) {
 }
 
 static int add_size(void *owner, const struct tree_entry *entry) {
-  *(uint64_t *)owner += 2 * (uint64_t)TAR_BLOCK + entry->size;
-  return 0;
+  struct copy *self = owner;
+  self->packed_size += 2 * (uint64_t)TAR_BLOCK + entry->size;
+  return exchange_check_signals(&self->steps.exchange);
 }
 
-/* Returns the space that the archive and its content need, in KiB. */
-static uint64_t measure(const char *directory) {
-  uint64_t size = 0;
-  struct error ignored;
-  const struct tree_reader reader = {.begin = add_size, .owner = &size};
-  (void)tree_read(directory, &reader, &ignored);
-  return size * 2 / 1024;
+/* Sets packed_size. The sandbox needs twice this space, for the archive and for its content. */
+static int measure(struct copy *self) {
+  struct error error;
+  const struct tree_reader reader = {.begin = add_size, .owner = self};
+  return fail_tar(self, tree_read(self->from, &reader, &error), &error);
 }
 
 static struct copy_tree make_tree(struct copy *self, const char *remote, bool replaces) {
@@ -223,9 +226,11 @@ static int send_directory(struct copy *self, const char *to) {
     return code;
   if (type == TRANSFER_FILE)
     return fail(self, EXIT_FOUND, "cannot copy a directory to", self->to, "it is not a directory");
+  if ((code = measure(self)) != 0)
+    return code;
   char *directory = transfer_beside(self->to, "");
-  code = remote_archive_begin(&archive, &self->steps, self->hidden, directory, measure(self->from),
-                              "");
+  code = remote_archive_begin(&archive, &self->steps, self->hidden, directory,
+                              self->packed_size * 2 / 1024, "");
   free(directory);
   if (code == 0 && archive.path == NULL) {
     struct copy_tree tree = make_tree(self, self->to, type == TRANSFER_DIRECTORY);
@@ -272,19 +277,19 @@ static int choose_local(struct copy *self, const char *to, enum transfer_type *t
   return check_slash(self, to, is_directory ? TRANSFER_DIRECTORY : *type);
 }
 
-/* Sets the mode and the time; the mode to 0, with a warning, if they are unknown. */
+/* Sets the mode and the time, or has_status to false, with a warning, if they are unknown. */
 static int read_status(struct copy *self, struct stat *status) {
   const struct file_answer *answer = &self->steps.answer;
   int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a %Y", "--", self->from));
-  const bool has_status = code == 0 && answer->content != NULL;
-  char *end = NULL;
+  char *end = answer->content;
   *status = (struct stat){0};
-  if (has_status) {
+  if (code == 0 && end != NULL) {
     status->st_mode = (mode_t)strtoul(answer->content, &end, 8) & 0777;
     status->st_mtime = (time_t)strtoll(end, NULL, 10);
   }
+  self->has_status = end != answer->content;
   const bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
-  if (!has_status && !is_over)
+  if (!self->has_status && !is_over)
     file_steps_error(&self->steps, "the mode and the time of %s are not kept: %s", self->from,
                      answer->message != NULL ? answer->message : "unknown");
   return is_over ? code : 0;
@@ -358,16 +363,17 @@ static int receive_stream(struct copy *self) {
 
 /* Writes the file under a hidden name, and then gives it its own. */
 static int receive_hidden(struct copy *self, const char *hidden, const struct stat *status) {
-  const mode_t mode = status->st_mode;
-  int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode != 0 ? 0600 : 0666);
+  const bool has_mode = self->has_status;
+  int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, has_mode ? 0600 : 0666);
   if (fd < 0)
     return fail_locally(self, "cannot write", self->to);
   int code = receive_content(self, fd);
   if (code == 0 && write_all_flush(fd) != 0)
     code = fail_locally(self, "cannot write", self->to);
-  if (mode != 0)
+  if (has_mode)
     tar_set_mtime(fd, status->st_mtime);
-  if (code == 0 && ((mode != 0 && fchmod(fd, mode) != 0) || rename(hidden, self->to) != 0))
+  if (code == 0 &&
+      ((has_mode && fchmod(fd, status->st_mode) != 0) || rename(hidden, self->to) != 0))
     code = fail_locally(self, "cannot write", self->to);
   (void)close(fd);
   if (code != 0)
@@ -456,7 +462,7 @@ static int receive_tree(struct copy *self, enum transfer_type type) {
   int code = EXIT_CLIENT;
   if (file_steps_require(&self->steps, "allEntries"))
     code = read_status(self, &tree.status);
-  if (tree.status.st_mode == 0)
+  if (!self->has_status)
     tree.status = (struct stat){.st_mode = 0755, .st_mtime = time(NULL)};
   tree.status.st_mode |= S_IFDIR;
   self->tree = &tree;
@@ -551,7 +557,7 @@ int cp_command(struct program *program, int argc, char **argv) {
   else
     code = is_out ? copy_out(&self, to) : copy_in(&self, to + 1);
   free(self.to);
-  if (code == 0 && self.has_left_out)
-    code = 1;
+  if (code == 0 && (self.has_left_out || self.steps.has_wrong_mode))
+    code = EXIT_FOUND;
   return file_steps_end(&self.steps, code);
 }

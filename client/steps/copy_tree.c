@@ -35,14 +35,16 @@ static bool can_leave_out(const struct copy_tree *self) {
          !steps->is_lost && steps->exchange.first_signal == 0;
 }
 
-/* Leaves out the entry of the last step. Returns 0, or the exit code if the copy ends. */
-static int leave_out_failed(struct copy_tree *self, const char *name) {
+/* Leaves out the entry of the last step. Without a reason, it is the step's message. Returns 0, or
+   the exit code if the copy ends. */
+static int leave_out_failed(struct copy_tree *self, const char *name, const char *why) {
   const struct file_answer *answer = &self->steps->answer;
   if (!can_leave_out(self)) {
     file_steps_complain(self->steps);
     return answer->code;
   }
-  leave_out(self, name, answer->message != NULL ? answer->message : "unknown");
+  why = why != NULL ? why : answer->message;
+  leave_out(self, name, why != NULL ? why : "unknown");
   return 0;
 }
 
@@ -61,9 +63,20 @@ static int make_directory(struct copy_tree *self, const char *name) {
   free(path);
   self->lacks_mkdir |= code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE;
   if (self->lacks_mkdir)
-    return code != 0 ? leave_out_failed(self, "empty directories") : 0;
+    return code != 0 ? leave_out_failed(self, "empty directories", NULL) : 0;
   file_steps_complain(self->steps);
   return code > 0 && can_leave_out(self) ? EXIT_FOUND : code;
+}
+
+static int begin_sending(struct copy_tree *self, const struct tree_entry *entry) {
+  if (transfer_try_size(self->steps, entry->size) != 0)
+    return leave_out_failed(self, entry->name, "a file of more than 25 MiB needs sh, cat and mv");
+  self->path = path_of(self, entry->name);
+  transfer_out_begin(&self->out, self->steps, self->path);
+  self->out.has_mode = true;
+  self->out.mode = entry->status->st_mode & 0777;
+  self->out.replaces = self->replaces;
+  return 0;
 }
 
 static int on_begin(void *owner, const struct tree_entry *entry) {
@@ -73,10 +86,7 @@ static int on_begin(void *owner, const struct tree_entry *entry) {
   } else if (S_ISDIR(entry->status->st_mode)) {
     return make_directory(self, entry->name);
   } else if (entry->link == NULL) {
-    self->path = path_of(self, entry->name);
-    transfer_out_begin(&self->out, self->steps, self->path);
-    self->out.mode = entry->status->st_mode & 0777;
-    self->out.replaces = self->replaces;
+    return begin_sending(self, entry);
   }
   return 0;
 }
@@ -100,14 +110,15 @@ static int send_link(struct copy_tree *self, const struct tree_entry *entry, con
     return 0;
   }
   const int code = transfer_run(self->steps, WORDS("ln", "-sfn", "--", entry->link, path));
-  return code == 0 ? 0 : leave_out_failed(self, entry->name);
+  return code == 0 ? 0 : leave_out_failed(self, entry->name, NULL);
 }
 
 static int on_end(void *owner, const struct tree_entry *entry) {
   struct copy_tree *self = owner;
   const mode_t mode = entry->status->st_mode;
+  const bool is_left_out = self->path == NULL && entry->link == NULL && !S_ISDIR(mode);
   int code = 0;
-  if (!is_text(entry->name) || (entry->name[2] == '\0' && self->replaces))
+  if (is_left_out || !is_text(entry->name) || (entry->name[2] == '\0' && self->replaces))
     return 0;
   char *path = path_of(self, entry->name);
   if (entry->link != NULL)
@@ -175,7 +186,7 @@ static int list_directory(struct copy_tree *self) {
   step_text_flag(&steps->json, "allEntries", true);
   code = file_steps_do(steps);
   if (code != 0)
-    return leave_out_failed(self, self->directory);
+    return leave_out_failed(self, self->directory, NULL);
   if (steps->notes.length > 0)
     leave_out(self, self->directory, "it has too many entries, or parts are unreadable");
   if (steps->answer.content != NULL)
@@ -206,7 +217,7 @@ static int begin_file(struct copy_tree *self, const char *name, const struct sta
   self->in = (struct transfer_in){.steps = self->steps, .path = self->path, .is_quiet = true};
   const int code = transfer_next(&self->in);
   if (code != 0)
-    return self->steps->answer.code == 0 ? code : leave_out_failed(self, name);
+    return self->steps->answer.code == 0 ? code : leave_out_failed(self, name, NULL);
   put_entry(self, bytes, name, NULL, self->in.size, status);
   put_piece(self, bytes);
   self->state = COPY_TREE_READS;

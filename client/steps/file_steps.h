@@ -30,7 +30,8 @@ struct file_steps {
   struct file_answer answer; /* to the last step, until the next one is begun */
   struct buffer notes;       /* what the last step wrote to stderr */
   bool is_lost;              /* no step is answered anymore, or the user does not want to wait */
-  bool lacks[2];             /* properties that the sandbox cannot set: transfer_keep */
+  bool lacks[2];             /* properties that the sandbox has no program for: transfer_keep */
+  bool has_wrong_mode;       /* a program could not set the mode of a file */
 };
 
 /* Returns 0, or the exit code after an error message if no agent is alive. */

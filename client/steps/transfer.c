@@ -174,7 +174,8 @@ int transfer_keep(struct file_steps *steps, enum transfer_property property, lon
                                          : WORDS("touch", "-c", "-d", text, "--", path));
   const char *message = steps->answer.message;
   const bool is_error = code < 0 || code == EXIT_CLIENT || code >= 128;
-  steps->lacks[property] = code != 0;
+  steps->lacks[property] = code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE;
+  steps->has_wrong_mode |= is_mode && code != 0 && !steps->lacks[property];
   if (is_error)
     file_steps_complain(steps);
   else if (code != 0)
@@ -237,13 +238,15 @@ static int write_loudly(struct transfer_out *self, const char *bytes, size_t len
   return code;
 }
 
-/* A private file gets its mode before its content. */
+/* A private file gets its mode before its content, together with the bits that the next steps need.
+   A file that lacks these bits gets its mode when it is complete. */
+#define PART_BITS 0600
 static int begin_part(struct transfer_out *self) {
-  if (self->mode == 0 || self->mode == USUAL_MODE || self->steps->lacks[TRANSFER_MODE])
+  const mode_t mode = self->mode | PART_BITS;
+  if (!self->has_mode || mode == USUAL_MODE || self->steps->lacks[TRANSFER_MODE])
     return 0;
   int code = write_loudly(self, "", 0, NULL);
-  return code == 0 ? transfer_keep(self->steps, TRANSFER_MODE, self->mode, self->part, self->path)
-                   : code;
+  return code == 0 ? transfer_keep(self->steps, TRANSFER_MODE, mode, self->part, self->path) : code;
 }
 
 static int send_piece(struct transfer_out *self, const char *rename_to) {
@@ -253,6 +256,11 @@ static int send_piece(struct transfer_out *self, const char *rename_to) {
   self->part_size += self->piece.length;
   self->piece.length = 0;
   return code;
+}
+
+int transfer_try_size(struct file_steps *steps, uint64_t size) {
+  static const char script[] = "command -v cat && command -v mv";
+  return size > PART_MAX ? transfer_run(steps, WORDS("sh", "-c", script)) : 0;
 }
 
 static int append_part_to_whole(struct transfer_out *self) {
@@ -275,7 +283,7 @@ static int rename_whole(struct transfer_out *self) {
                                "m=${3:-$(stat -L -c %a -- \"$t\" 2>/dev/null || echo 644)}\n"
                                "chmod \"$m\" \"$1\" && mv -f -- \"$1\" \"$t\"";
   char mode[16] = "";
-  if (self->mode != 0)
+  if (self->has_mode)
     (void)snprintf(mode, sizeof mode, "%o", (unsigned)self->mode);
   return transfer_run_loudly(self->steps,
                              WORDS("sh", "-c", script, "sh", self->whole, self->path, mode));
@@ -307,7 +315,8 @@ int transfer_commit(struct transfer_out *self) {
   }
   if (code == 0)
     self->state = OUT_COMMITTED;
-  return code == 0 && !is_large && self->replaces && self->mode != 0
+  const bool is_incomplete = self->replaces || (self->mode & PART_BITS) != PART_BITS;
+  return code == 0 && !is_large && self->has_mode && is_incomplete
              ? transfer_keep(self->steps, TRANSFER_MODE, self->mode, self->path, self->path)
              : code;
 }

@@ -47,7 +47,8 @@ struct transfer_out {
   struct file_steps *steps;
   const char *path;
   char *part, *whole; /* hidden names; the whole only exists for a large file */
-  mode_t mode;        /* the caller's; 0: the default */
+  bool has_mode;      /* the caller's; without a mode, the file has that of writeBytes */
+  mode_t mode;        /* the caller's */
   bool replaces;      /* the caller's: the file exists, and writeBytes would keep its mode */
   enum { OUT_NEW, OUT_BEGUN, OUT_COMMITTED } state;
   struct buffer piece;
@@ -55,6 +56,11 @@ struct transfer_out {
   size_t writes;    /* steps that wrote to the part */
   size_t parts;     /* parts that were appended to the whole */
 };
+
+/* Checks that the sandbox has the programs for a file of this size. Returns 0, or the code of the
+   step that has failed. Writes no message. */
+int transfer_try_size(struct file_steps *steps, uint64_t size);
+
 void transfer_out_begin(struct transfer_out *self, struct file_steps *steps, const char *path);
 int transfer_put(struct transfer_out *self, const char *bytes, size_t length);
 int transfer_commit(struct transfer_out *self);
@@ -75,7 +81,8 @@ int transfer_code(int code);
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
 
 /* Sets the mode, in octal, or the time of the last change, in seconds since 1970. If the sandbox
-   cannot, says so once, with this name, which is not an error. */
+   has no program for it, says so once, with this name. Every other failure is reported, and that
+   of a mode sets `has_wrong_mode`. Neither is an error. */
 enum transfer_property { TRANSFER_MODE, TRANSFER_MTIME };
 int transfer_keep(struct file_steps *steps, enum transfer_property property, long long value,
                   const char *path, const char *name);

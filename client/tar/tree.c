@@ -37,6 +37,16 @@ static int leave_out_unread(struct walk *self) {
   return errno == ENOENT ? 0 : leave_out(self, strerror(errno));
 }
 
+/* A file cannot be read to its end. Its entry has begun and is completed. */
+static void leave_out_rest(struct walk *self, const char *why) {
+  const struct tree_report *report = self->reader->report;
+  struct buffer name = {0};
+  buffer_add_string(&name, "the rest of ");
+  buffer_add(&name, self->name.bytes, self->name.length + 1);
+  report->leave_out(report->owner, name.bytes, why);
+  buffer_release(&name);
+}
+
 static int end_entry(struct walk *self, const struct tree_entry *entry) {
   return self->reader->end != NULL ? self->reader->end(self->reader->owner, entry) : 0;
 }
@@ -54,7 +64,7 @@ static ssize_t read_piece(int fd, char *space, uint64_t left) {
 static int read_content(struct walk *self, int fd, const struct tree_entry *entry) {
   const struct tree_reader *reader = self->reader;
   char *space = memory_allocate(PIECE);
-  uint64_t left = reader->put != NULL ? entry->size : 0;
+  uint64_t left = entry->size;
   ssize_t length = read_piece(fd, space, left);
   int result = length < 0 ? leave_out(self, strerror(errno)) : reader->begin(reader->owner, entry);
   const bool has_begun = length >= 0;
@@ -65,7 +75,7 @@ static int read_content(struct walk *self, int fd, const struct tree_entry *entr
       length = read_piece(fd, space, left);
   }
   if (has_begun && result == 0 && length < 0)
-    (void)leave_out(self, strerror(errno));
+    leave_out_rest(self, strerror(errno));
   else if (has_begun && result == 0 && left > 0)
     reader->report->warn(reader->report->owner, entry->name, "it became shorter while it was read");
   free(space);
@@ -86,16 +96,21 @@ static int read_file(struct walk *self, int parent, const char *name) {
   return result;
 }
 
+/* Passes on a link, or a file without its content. */
+static int pass_entry(struct walk *self, const struct stat *status, const char *link) {
+  const struct tree_entry entry = {self->name.bytes, link, status,
+                                   link == NULL ? (uint64_t)status->st_size : 0};
+  const int result = self->reader->begin(self->reader->owner, &entry);
+  return result == 0 ? end_entry(self, &entry) : result;
+}
+
 static int read_link(struct walk *self, int parent, const char *name, const struct stat *status) {
   char target[PATH_MAX];
   ssize_t length = readlinkat(parent, name, target, sizeof target - 1);
   if (length < 0)
     return leave_out_unread(self);
   target[length] = '\0';
-  const struct tree_entry entry = {self->name.bytes, target, status, 0};
-  const struct tree_reader *reader = self->reader;
-  const int result = reader->begin(reader->owner, &entry);
-  return result == 0 ? end_entry(self, &entry) : result;
+  return pass_entry(self, status, target);
 }
 
 static int read_directory(struct walk *self, int fd);
@@ -105,7 +120,8 @@ static int read_named(struct walk *self, int parent, const char *name) {
   if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
     return leave_out_unread(self);
   if (S_ISREG(status.st_mode))
-    return read_file(self, parent, name);
+    return self->reader->put != NULL ? read_file(self, parent, name)
+                                     : pass_entry(self, &status, NULL);
   if (S_ISLNK(status.st_mode))
     return read_link(self, parent, name, &status);
   if (!S_ISDIR(status.st_mode))

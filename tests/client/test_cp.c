@@ -25,6 +25,10 @@ JOB_TEST(a_file_is_copied_both_ways_with_its_mode_and_time) {
          "750 1000000000\n", "");
   expect(job, "echo s > s; chmod 600 s; $S cp s :$B/a/b && cat $B/a/b && stat -c %a $B/a/b", 0,
          "s\n600\n", "");
+  expect(job,
+         "chmod 0 s; touch -d @1000000000 s; $S cp s :$B/a/b && $S cp :$B/a/b t && "
+         "stat -c '%a %Y' $B/a/b t",
+         0, "0 1000000000\n0 1000000000\n", "");
   expect(job, "find . $B -name '.*' -type f", 0, "", "");
 }
 
@@ -169,6 +173,8 @@ JOB_TEST_NO_AGENT(entries_that_cannot_be_read_are_skipped) {
                     "ls new",
                     "$B/d"),
          0, "1\n2\na\n", "");
+  expect(job, "for m in 0 444; do echo $m > f; chmod $m f; $S cp f :$B/$m; stat -c %a $B/$m; done",
+         0, "0\n444\n", "");
 }
 
 static void own_mounts(void) {
@@ -229,7 +235,7 @@ JOB_TEST_NO_AGENT(every_command_names_a_full_disk) {
 static void start_without_tar(struct job *job, const char *programs) {
   const char *const environment[] = {job_format(job, "PATH=%s", job_path(job, "bin")), NULL};
   expect(job,
-         job_format(job, "mkdir ../bin; for p in %s; do ln -s $(command -v $p) ../bin; done",
+         job_format(job, "mkdir -p ../bin; for p in %s; do ln -s $(command -v $p) ../bin; done",
                     programs),
          0, "", "");
   job->setup.environment = environment;
@@ -242,6 +248,7 @@ JOB_TEST_NO_AGENT(without_tar_a_directory_is_copied_file_by_file) {
          TREE "$S cp d :$B/e && diff -r --no-dereference d $B/e && $S cp :$B/e f && "
               "diff -r --no-dereference d f; stat -c '%a %Y' $B/e/sub/f $B/e/x f/sub/f f/x",
          0, "755 1000000000\n500 1000000000\n755 1000000000\n500 1000000000\n", "");
+  expect(job, "chmod 0 $B/e; $S cp :$B/e g; stat -c %a g; chmod 700 $B/e", 0, "0\n", "");
   expect(job,
          "echo 2 > d/sub/f; $S cp d/. :$B/e && cat $B/e/sub/f; mkfifo $B/e/p; $S cp :$B/e/. f; "
          "echo $?; cat f/sub/f",
@@ -252,12 +259,32 @@ JOB_TEST_NO_AGENT(without_tar_a_directory_is_copied_file_by_file) {
 
 JOB_TEST_NO_AGENT(a_directory_is_copied_even_if_the_image_has_no_program) {
   start_without_tar(job, "");
+  expect(job,
+         "mkdir d; truncate -s 27000000 d/a d/c; echo b > d/b; $S cp d :$B/e 2> said; echo $?; "
+         "grep 'left out ./[ac]' said | sort; rm -r d; ls -A $B/e; rm -r $B/e",
+         0,
+         "1\nsandbox: left out ./a: a file of more than 25 MiB needs sh, cat and mv\n"
+         "sandbox: left out ./c: a file of more than 25 MiB needs sh, cat and mv\nb\n",
+         "");
   expect(job, TREE "$S cp d :$B/e 2> said; echo $?; diff -r --no-dereference d $B/e; wc -l < said",
          0, "1\nOnly in d: loop\nOnly in d/sub: empty\nOnly in d: x\n5\n", "");
   expect(job,
          "rm -r $B/e; cp -a d $B/e; $S cp :$B/e f 2> said; echo $?; diff -r --no-dereference d f; "
          "wc -l < said",
          0, "0\n1\n", "");
+}
+
+JOB_TEST_NO_AGENT(a_mode_that_cannot_be_set_does_not_change_the_next_one) {
+  expect(job,
+         "mkdir ../bin; printf '#!/bin/sh\\n[ $2 != 640 ] && exec /bin/chmod \"$@\"' > "
+         "../bin/chmod; chmod 755 ../bin/chmod",
+         0, "", "");
+  start_without_tar(job, "touch mkdir");
+  expect(job, "mkdir -m 700 d; : > d/a; chmod 640 d/a; $S cp d :$B/e; echo $?; stat -c %a $B/e", 0,
+         "1\n700\n",
+         job_format(
+             job, "sandbox: the mode of %s/e/a is not kept: exited with code 1 and wrote nothing\n",
+             job_path(job, "box")));
 }
 
 /* --- an untrusted tar ------------------------------------------------------------------------- */
