@@ -39,8 +39,9 @@ struct copy {
   struct tree_report report;
   struct transfer_in in;
   struct transfer_out out;
-  size_t in_at;           /* bytes of in.bytes that were unpacked */
-  struct copy_tree *tree; /* which provides these bytes; NULL: `in` does */
+  size_t in_at; /* bytes of in.bytes that were unpacked */
+  struct copy_tree tree;
+  bool reads_tree; /* `tree` provides these bytes; otherwise `in` does */
 };
 
 /* Returns the exit code. */
@@ -409,7 +410,7 @@ static int get_packed(void *owner, char *bytes, size_t size, size_t *length) {
   if (self->in_at == self->in.bytes.length) {
     self->in_at = 0;
     int code =
-        self->tree != NULL ? copy_tree_next(self->tree, &self->in.bytes) : transfer_next(&self->in);
+        self->reads_tree ? copy_tree_next(&self->tree, &self->in.bytes) : transfer_next(&self->in);
     show_progress(self, self->in.bytes.length, self->in.size);
     if (code != 0)
       return code;
@@ -458,18 +459,19 @@ static int unpack_local(struct copy *self, enum transfer_type type) {
 }
 
 static int receive_tree(struct copy *self, enum transfer_type type) {
-  struct copy_tree tree = make_tree(self, self->from, false);
+  struct copy_tree *tree = &self->tree;
   int code = EXIT_CLIENT;
+  *tree = make_tree(self, self->from, false);
   if (file_steps_require(&self->steps, "allEntries"))
-    code = read_status(self, &tree.status);
+    code = read_status(self, &tree->status);
   if (!self->has_status)
-    tree.status = (struct stat){.st_mode = 0755, .st_mtime = time(NULL)};
-  tree.status.st_mode |= S_IFDIR;
-  self->tree = &tree;
+    tree->status = (struct stat){.st_mode = 0755, .st_mtime = time(NULL)};
+  tree->status.st_mode |= S_IFDIR;
+  self->reads_tree = true;
   self->in = (struct transfer_in){0};
   code = code == 0 ? unpack_local(self, type) : code;
-  copy_tree_release(&tree);
-  self->tree = NULL;
+  copy_tree_release(tree);
+  self->reads_tree = false;
   return code;
 }
 

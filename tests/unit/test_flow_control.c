@@ -21,7 +21,7 @@ struct command {
 
 /* The reader of a step. It has read the events before `read`, and tells the agent so. */
 struct reader {
-  char step_id[8];
+  char step_id[16];
   uint64_t first, read, told, end, end_bytes;
   int64_t sign_ms;
   bool is_ended, is_gone, has_gap, has_lost; /* by trimming; by a loss of data */
