@@ -70,7 +70,7 @@ bool options_fail(struct program *program, const char *format, ...) {
 static bool set_color(struct program *program) {
   static const char *const names[] = {"auto", "always", "never"};
   for (int i = 0; i < 3; i++)
-    if (strcmp(optarg, names[i]) == 0) {
+    if (optarg != NULL && strcmp(optarg, names[i]) == 0) {
       terminal_set_colors(&program->terminal, (enum terminal_colors)i);
       return true;
     }
@@ -177,5 +177,5 @@ bool options_none(struct program *program, int argc, char **argv) {
   static const struct option none[] = {{NULL, 0, NULL, 0}};
   optind = 0;
   return options_next(program, argc, argv, "", none) == OPTIONS_END &&
-         options_words(program, argc, argv, 0, 0, NULL);
+         options_words(program, argc, argv, 0, 0, (const char *[]){NULL});
 }

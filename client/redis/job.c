@@ -256,16 +256,18 @@ static void release_step(struct job_step *self) {
   *self = (struct job_step){0};
 }
 
-/* Whether the command is a shell, and its first argument a flag such as -c or -ec. */
-static bool runs_script(const char *command, const cJSON *arg) {
+/* Returns the script of a shell whose first argument is a flag such as -c or -ec, or NULL. */
+static const char *find_script(const char *command, const cJSON *arg) {
   static const char *const shells[] = {"sh", "bash", "dash", "ash", "zsh", "ksh"};
   const char *slash = strrchr(command, '/'), *name = slash != NULL ? slash + 1 : command;
-  const size_t length = cJSON_IsString(arg) ? strlen(arg->valuestring) : 0;
+  const char *flag = arg != NULL ? cJSON_GetStringValue(arg) : NULL;
+  const size_t length = flag != NULL ? strlen(flag) : 0;
   bool is_shell = false;
   for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
     is_shell |= strcmp(name, shells[i]) == 0;
-  return is_shell && length > 1 && arg->valuestring[0] == '-' &&
-         arg->valuestring[length - 1] == 'c' && cJSON_IsString(arg->next);
+  return is_shell && length > 1 && flag[0] == '-' && flag[length - 1] == 'c'
+             ? cJSON_GetStringValue(arg->next)
+             : NULL;
 }
 
 /* Returns the command with its arguments, the first line of a script, the path or the pattern. */
@@ -276,10 +278,11 @@ static char *describe(const cJSON *tree) {
   const char *target = json_field_text(tree, "pattern", "");
   target = json_field_text(tree, "path", target);
   target = json_field_text(tree, "command", target);
-  if (runs_script(target, arg))
-    target = arg->next->valuestring, arg = NULL;
+  const char *script = find_script(target, arg);
+  if (script != NULL)
+    target = script, arg = NULL;
   buffer_add(&text, target, strcspn(target, "\n"));
-  for (; cJSON_IsString(arg) && text.length < TARGET_MAX; arg = arg->next) {
+  for (; arg != NULL && cJSON_IsString(arg) && text.length < TARGET_MAX; arg = arg->next) {
     buffer_add_string(&text, " ");
     buffer_add_string(&text, arg->valuestring);
   }

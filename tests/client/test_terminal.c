@@ -140,23 +140,23 @@ JOB_TEST(a_signal_that_is_ignored_at_startup_stays_ignored) {
   static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
   const char *ignore = "trap '' INT QUIT TERM HUP; exec", *gate = job_path(job, "gate");
   const char *id = "11111111-aaaa-4aaa-8aaa-000000000001";
-  struct agent_process *clients[] = {
-      sandbox_start(job, job_format(job,
-                                    "%s $S run --id %s -c 'echo up; until [ -e %s ]; do "
-                                    "sleep 0.02; done; exit 3'",
-                                    ignore, id, gate)),
-      NULL, NULL};
+  enum { CLIENTS = 3 };
+  struct agent_process *clients[CLIENTS];
+  clients[0] = sandbox_start(
+      job, job_format(
+               job, "%s $S run --id %s -c 'echo up; until [ -e %s ]; do sleep 0.02; done; exit 3'",
+               ignore, id, gate));
   sandbox_wait_output(clients[0], "up");
   clients[1] = sandbox_start(job, job_format(job, "%s $S follow %s", ignore, id));
   clients[2] = sandbox_start(
       job, job_format(job, "%s $S follow --html %s %s", ignore, job_path(job, "page"), id));
-  for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
+  for (size_t i = 0; i < CLIENTS; i++) {
     sandbox_wait_output(clients[i], "up");
     for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
       assert_int_equal(kill(agent_process_pid(clients[i]), numbers[j]), 0);
   }
   (void)job_write(job, "gate", "", 0644);
-  for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
+  for (size_t i = 0; i < CLIENTS; i++) {
     assert_int_equal(agent_process_wait(clients[i], WAIT_BOUND_MS), 3);
     agent_process_free(clients[i]);
   }

@@ -14,7 +14,7 @@ enum { MAXLEN = 40, KEEP = 4000, ENTRIES_MAX = 200000, QUEUE_MAX = 20000, READER
 
 /* A command that is queued, and not executed yet. */
 struct command {
-  enum { ADD, BY_LENGTH, BY_ID } kind;
+  enum command_kind { ADD, BY_LENGTH, BY_ID } kind;
   uint64_t number; /* of the event, the length, or the lowest id */
   uint64_t safe;   /* when it was queued, events from this one on had to stay */
 };
@@ -71,7 +71,7 @@ static uint64_t safe_from(const struct model *self) {
   return from;
 }
 
-static void queue(struct model *self, int kind, uint64_t number) {
+static void queue(struct model *self, enum command_kind kind, uint64_t number) {
   assert_true(self->queued < QUEUE_MAX);
   self->queue[self->queued++] =
       (struct command){.kind = kind, .number = number, .safe = safe_from(self)};
