@@ -92,6 +92,24 @@ JOB_TEST_NO_AGENT(missing_events_are_an_error) {
   agent_process_free(client);
 }
 
+/* Another program may add entries with more fields than a reply can have. */
+JOB_TEST(entries_of_other_programs_are_no_obstacle) {
+  const char *gate = job_path(job, "gate");
+  struct agent_process *client = sandbox_start(
+      job,
+      job_format(job, "exec $S run --id " ID " -c 'echo up; until [ -e %s ]; do sleep 0.02; done'",
+                 gate));
+  sandbox_wait_output(client, "up");
+  assert_int_equal(kill(agent_process_pid(client), SIGSTOP), 0);
+  for (int i = 0; i < 1000; i++)
+    job_do(job, "XADD sandbox:%s:events * a b c d e f g h i j k l m n o p q r", job->id);
+  (void)job_write(job, "gate", "", 0644);
+  assert_int_equal(kill(agent_process_pid(client), SIGCONT), 0);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 0);
+  agent_process_free(client);
+  sandbox_expect(job, "$S follow " ID, 0, "up\n", "");
+}
+
 /* As text would be: a character that two events share is one, and a carriage return ends a line. */
 SMALL_TEST(follow_shows_raw_output_as_text) {
   sandbox_expect(job,

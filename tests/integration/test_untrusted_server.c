@@ -69,7 +69,7 @@ STORE_TEST(an_endless_reply_is_not_kept_in_memory) {
   static const struct {
     const char *begin, *endless, *why;
   } rows[] = {
-      {"*8000\r\n", "*8000\r\n+k\r\n", "more items"},
+      {"*8000\r\n", "*8000\r\n+k\r\n", "nested deeper"},
       {"%8000\r\n", "+k\r\n~8000\r\n", "RESP3"},
       {"+", "\n+", "does not end"},
       {"-", "ERR ", "a line without an end"},
@@ -83,11 +83,15 @@ STORE_TEST(an_endless_reply_is_not_kept_in_memory) {
     }
 }
 
-/* A string that has not ended is not a reply: nothing is logged or kept. */
-STORE_TEST(an_endless_string_is_not_kept_in_memory) {
-  static const char *const begins[] = {"$9000000000000000000\r\n", "*2\r\n$400000000\r\n"};
-  for (size_t i = 0; i < 2; i++) {
-    store_agent_answer(scene, "BLMOVE", begins[i], "x");
+/* What has not ended is not a reply: nothing is logged or kept. */
+STORE_TEST(endless_strings_and_arrays_are_not_kept_in_memory) {
+  static const char *const rows[][2] = {
+      {"$9000000000000000000\r\n", "x"},
+      {"*2\r\n$400000000\r\n", "x"},
+      {"*9000000000000000000\r\n", "+k\r\n"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    store_agent_answer(scene, "BLMOVE", rows[i][0], rows[i][1]);
     store_agent_start(scene);
     STORE_UNTIL(scene, redis_store_injected(scene->store) > 0);
     store_agent_pass_ms(scene, 900);

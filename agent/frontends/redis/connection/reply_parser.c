@@ -96,10 +96,8 @@ static void begin_string(struct reply_parser *self, size_t length) {
 }
 
 static void begin_array(struct reply_parser *self, size_t elements) {
-  if (elements > REPLY_PARSER_ITEMS_MAX - self->items) {
-    fail(self, "a reply with more items than were asked for");
-    return;
-  }
+  if (!is_truncated(self) && elements > REPLY_PARSER_ITEMS_MAX - self->items)
+    truncate_reply(self, 0);
   if (elements > 0 && self->depth == REPLY_PARSER_DEPTH_MAX) {
     fail(self, "a reply that is nested deeper than any that is asked for");
     return;
@@ -116,7 +114,7 @@ static void begin_array(struct reply_parser *self, size_t elements) {
     end_item(self);
     return;
   }
-  self->items += elements;
+  self->items += is_truncated(self) ? 0 : elements;
   self->open[self->depth].array = array;
   self->open[self->depth++].left = elements;
 }

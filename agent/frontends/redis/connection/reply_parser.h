@@ -19,17 +19,19 @@
  */
 #define REPLY_PARSER_BEGINNING ((size_t)4096)
 
-/* The most bytes of a reply in addition to its largest string. A larger reply is truncated, too. */
+/* The most bytes of a reply in addition to its largest string, and the most items. A reply with
+   more is truncated, too. The items are those of a batch: 512 KiB of commands of at least 40
+   bytes. */
 #define REPLY_PARSER_REST_MAX ((size_t)1 << 20)
+#define REPLY_PARSER_ITEMS_MAX 16384
 
 /* The longest string that is remembered when it is discarded, such as the id of an entry. */
 #define REPLY_PARSER_DISCARDED_MAX 63
 
 /* A reply that exceeds one of these is a protocol error. A line (a status, an error or a number)
-   has some hundred bytes. The most items are those of a batch: 512 KiB of commands of at least 40
-   bytes. The deepest nesting is that of XREAD: streams, a key, entries, an id and fields. */
+   has some hundred bytes. The deepest nesting is that of XREAD: streams, a key, entries, an id and
+   fields. */
 #define REPLY_PARSER_LINE_MAX ((size_t)64 * 1024)
-#define REPLY_PARSER_ITEMS_MAX 16384
 #define REPLY_PARSER_DEPTH_MAX 5
 
 enum reply_type { REPLY_STRING, REPLY_ARRAY, REPLY_INTEGER, REPLY_NIL, REPLY_STATUS, REPLY_ERROR };
