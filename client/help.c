@@ -134,7 +134,8 @@ static const struct command commands[] = {
     {"ping", "exit with 0 if the job's agent is alive, else with 1", ping_command,
      "Usage: sandbox ping\n"
      "\n"
-     "Exits with 125 if Redis does not answer within 1 s.\n"
+     "Exits with 0 if the agent of the job is alive, with 1 if it is not, and with\n"
+     "125 if Redis does not answer within 1 s.\n"
      "\n"
      "Examples:\n"
      "  sandbox ping -j pipe-42\n"
