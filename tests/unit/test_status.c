@@ -55,3 +55,15 @@ TEST(figures_are_updated_for_two_values_and_then_for_each_fifth) {
       ",'Steps':{'ok':1,'failed':4,'timedOut':1,'cancelled':1},'HeldBytes':7,'Reconnects':3");
   status_release(&status);
 }
+
+TEST(each_value_after_a_reconnect_has_figures) {
+  static const char *const without[] = {NULL};
+  struct status status = {0};
+  status_announce(&status, "7.8", without);
+  for (int i = 0; i < 2 * STATUS_REFRESHED; i++) {
+    free(write_once(&status, 5, 3));
+    status_announce(&status, "7.8", without);
+    expect_end(&status, 6, ",'HeldBytes':6,'Reconnects':3");
+  }
+  status_release(&status);
+}

@@ -22,6 +22,8 @@ void status_announce(struct status *self, const char *version, const char *const
       buffer_add_format(out, "%s\"%s\"", i > 0 ? "," : "", protocol_features[i]);
   buffer_add_string(out, "]");
   self->agent_length = out->length;
+  if (self->written > 0)
+    self->written = 1; /* the figures are read again */
 }
 
 void status_release(struct status *self) {

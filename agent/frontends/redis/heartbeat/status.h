@@ -14,7 +14,7 @@ struct status {
   struct {
     uint64_t ok, failed, timed_out, cancelled;
   } steps;
-  unsigned written;    /* the number of status_write calls */
+  unsigned written;    /* the number of status_write calls; set back by status_announce */
   struct buffer text;  /* the members: version and features, then the figures */
   size_t agent_length; /* the length of the first part, which does not change */
 };
@@ -34,8 +34,9 @@ struct status_sources {
 };
 
 /* Appends the members to a JSON object, each with a comma before it. The figures are read for the
-   first and the second heartbeat, and then for every STATUS_REFRESHED-th one. Unknown ones are
-   omitted, and in the first heartbeat those of the container, which would delay the start. */
+   first and the second heartbeat, for the first one after a later status_announce, and then for
+   every STATUS_REFRESHED-th one. Unknown ones are omitted, and in the first heartbeat those of the
+   container, which would delay the start. */
 #define STATUS_REFRESHED 5
 void status_write(struct status *self, const struct status_sources *sources, size_t held_bytes,
                   uint64_t reconnects, struct buffer *out);
