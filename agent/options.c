@@ -13,6 +13,7 @@
 #include "agent/frontends/mcp/session.h"
 #include "agent/frontends/redis/rate_limit.h"
 #include "base/memory.h"
+#include "base/variable.h"
 #include "wire/step.h"
 
 /* The frontends that a setting is for. An ACTION chooses the frontend; its variable, if it has one,
@@ -278,7 +279,8 @@ static const char help_end[] =
     "Each option, except those that choose what the program does, can also be set by an\n"
     "environment variable: the one in [brackets], else SANDBOX_ and the name in capitals,\n"
     "such as SANDBOX_EVENTS_MAXLEN=20000 and SANDBOX_VERBOSE=1. An option overrides its\n"
-    "variable. An empty variable counts as not set.\n"
+    "variable. An empty variable counts as not set, and one line break at the end is\n"
+    "ignored.\n"
     "\n"
     "Exit codes:\n"
     "  0 shutdown step, or injected\n"
@@ -424,12 +426,6 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
 
-/* An empty variable counts as not set, because manifests often have empty ones. */
-static const char *read_variable(const char *name) {
-  const char *value = getenv(name);
-  return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
 static bool applies(const struct options *self, const struct setting *setting) {
   if (setting->frontends == ACTION)
     return setting->action == self->action && setting->parse != NULL;
@@ -458,11 +454,11 @@ static int convert(struct options *self, const struct setting *setting, const ch
   const char *value = flag;
   struct name source = variable_of(setting);
   if (flag == NULL && (setting->frontends != ACTION || setting->variable != NULL))
-    value = read_variable(source.text);
+    value = variable_read(source.text);
   if (flag != NULL)
     (void)snprintf(source.text, sizeof source.text, "--%s", setting->flag);
   else if (value == NULL && setting->alias != NULL &&
-           (value = read_variable(setting->alias)) != NULL)
+           (value = variable_read(setting->alias)) != NULL)
     (void)snprintf(source.text, sizeof source.text, "%s", setting->alias);
   struct error reason;
   if (value == NULL || setting->parse(self, setting, value, &reason) == 0)
@@ -493,8 +489,8 @@ static void set_defaults(struct options *self) {
   if (self->tools.limits.timeout_maximum == 0)
     self->tools.limits.timeout_maximum =
         self->action == OPTIONS_IPC ? IPC_MAX_TIMEOUT : TOOL_MAX_TIMEOUT;
-  if (self->stdio.is_runner && self->stdio.tool == NULL && read_variable(TOOL_VARIABLE) != NULL)
-    put_text(&self->stdio.tool, read_variable(TOOL_VARIABLE));
+  if (self->stdio.is_runner && self->stdio.tool == NULL && variable_read(TOOL_VARIABLE) != NULL)
+    put_text(&self->stdio.tool, variable_read(TOOL_VARIABLE));
 }
 
 static int check(const struct options *self, struct error *error) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/variable.h"
 
 /* The most options of a command. */
 #define FLAGS_MAX 16
@@ -38,20 +39,12 @@ static const struct option flags_of_all[] = {
     {"version", no_argument, NULL, VERSION},
     {NULL, 0, NULL, 0}};
 
-/* Files and Secrets often end with a line break, which belongs to no value. */
 void options_begin(struct program *program) {
   static const char *const variables[PROGRAM_TEXTS] = {
       "REDIS_URL",  "JOB_ID",    "REDIS_CACERT", "REDIS_CACERTDIR",
       "REDIS_CERT", "REDIS_KEY", "REDIS_SNI"};
-  for (size_t i = 0; i < PROGRAM_TEXTS; i++) {
-    char *value = getenv(variables[i]);
-    size_t length = value != NULL ? strlen(value) : 0;
-    if (length > 0 && value[length - 1] == '\n') {
-      length -= length > 1 && value[length - 2] == '\r' ? 2 : 1;
-      value[length] = '\0';
-    }
-    program->texts[i] = length > 0 ? value : NULL;
-  }
+  for (size_t i = 0; i < PROGRAM_TEXTS; i++)
+    program->texts[i] = variable_read(variables[i]);
 }
 
 bool options_fail(struct program *program, const char *format, ...) {

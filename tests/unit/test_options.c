@@ -219,6 +219,11 @@ TEST(redis_has_flags_and_variables, clear_environment) {
        {REDIS, "--idle-cycles="},
        "--idle-cycles: expected a whole number from 1 to 525600000, got ''"},
       {"REDIS_URL=|AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=", {REDIS}, "run host=h job=j"},
+      /* Values from files and Secrets. */
+      {"REDIS_URL=redis://h\n|JOB_ID=j\r\n|SANDBOX_KEY_TTL=60\n",
+       {"--verbose"},
+       "run host=h job=j verbose=1 ttl=60"},
+      {"JOB_ID=\n", {"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
       {"REDIS_URL=", {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
       /* The name that TLS verifies. */
       {NULL, {"--redis-url=h,ssl=true,sslHost=a", "--job-id=j"}, "run host=h job=j sni=a"},
