@@ -90,7 +90,8 @@ JOB_TEST_NO_AGENT(a_result_stays_in_results_if_redis_refuses_the_list) {
   const cJSON *good = step_with(job, "ok", "3");
   job_push(job, good);
   expect_reply(job, "ok", job_text(good, "stepId"), 0, "");
-  agent_process_wait_log(job->agent, "stay in sandbox:");
+  agent_process_wait_log(job->agent, ":results:ok: WRONGTYPE");
+  agent_process_wait_log(job->agent, ":results:denied: NOPERM");
 }
 
 /* At startup, the log says so, and no result is moved. */

@@ -326,8 +326,7 @@ static bool refuse_reply(struct delivery *self, size_t index, const char *text) 
   struct command_name name;
   if (!reply_list_find(self->keys, &self->request.batch, index, &name))
     return false;
-  preflight_warn(&self->preflight, name.text,
-                 redis_connection_explain(self->connection, text).text);
+  preflight_warn(&self->preflight, &name, redis_connection_explain(self->connection, text).text);
   if (!self->request.executed)
     reply_list_leave_out(self->keys, self->send_queue, index);
   return true;

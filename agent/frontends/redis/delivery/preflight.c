@@ -63,11 +63,12 @@ void preflight_init(struct preflight *self, const struct log *log, const struct 
       .log = log, .keys = keys, .commands = make_commands(keys), .must_trim = must_trim};
 }
 
-void preflight_warn(struct preflight *self, const char *command, const char *why) {
-  log_line(self->log, self->has_warned ? LOG_DEBUG : LOG_WARN, NULL,
+void preflight_warn(struct preflight *self, const struct command_name *name, const char *why) {
+  const bool is_known = strcmp(self->warned.text, name->text) == 0;
+  log_line(self->log, is_known ? LOG_DEBUG : LOG_WARN, NULL,
            "results of steps with replyTo stay in %.100s: redis refuses %s: %.150s",
-           self->keys->results, command, why);
-  self->has_warned = true;
+           self->keys->results, name->text, why);
+  self->warned = *name;
 }
 
 /* Redis before 6.2 does not know BLMOVE, and XTRIM only without MINID. */
@@ -77,8 +78,7 @@ bool preflight_reject(struct preflight *self, int index, const char *text, const
     return index == KEYS && is_denied;
   if (index == MOVE) {
     self->refused_now |= is_denied ? DELIVERY_REPLY_TO : DELIVERY_REPLY_TO | DELIVERY_FLOW_CONTROL;
-    if (!self->has_warned)
-      preflight_warn(self, "BLMOVE", why);
+    preflight_warn(self, &(struct command_name){"BLMOVE"}, why);
   } else if (index == TRIM) {
     self->refused_now |= DELIVERY_FLOW_CONTROL;
   }

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 
+#include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/keys.h"
 #include "base/log.h"
 
@@ -20,11 +21,11 @@
 struct preflight {
   const struct log *log;
   const struct keys *keys;
-  char *commands;       /* encoded; the owner frees them */
-  bool must_trim;       /* the agent cannot do without XTRIM */
-  bool has_warned;      /* of a refused replyTo */
-  unsigned refused;     /* values of enum delivery_feature, as of the last handshake */
-  unsigned refused_now; /* in the handshake that is under way */
+  char *commands;             /* encoded; the owner frees them */
+  bool must_trim;             /* the agent cannot do without XTRIM */
+  struct command_name warned; /* of a refused replyTo: the last one */
+  unsigned refused;           /* values of enum delivery_feature, as of the last handshake */
+  unsigned refused_now;       /* in the handshake that is under way */
 };
 
 void preflight_init(struct preflight *self, const struct log *log, const struct keys *keys,
@@ -34,8 +35,9 @@ void preflight_init(struct preflight *self, const struct log *log, const struct 
    explained by `why`. Returns true if the agent can do without it. */
 bool preflight_reject(struct preflight *self, int index, const char *text, const char *why);
 
-/* Logs that Redis refuses a command that moves a result; as a warning only the first time. */
-void preflight_warn(struct preflight *self, const char *command, const char *why);
+/* Logs that Redis refuses a command that moves a result: as a warning, unless the warning before
+   was about the same command and list. */
+void preflight_warn(struct preflight *self, const struct command_name *name, const char *why);
 
 /* The handshake has succeeded. */
 void preflight_end(struct preflight *self);
