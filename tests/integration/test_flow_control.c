@@ -108,6 +108,21 @@ JOB_TEST_NO_AGENT(a_command_waits_for_its_reader) {
   assert_int_equal(job_event_count(result), 20002);
 }
 
+/* 1,000 lines of 1,000 bytes are fewer than may be unread, but too many bytes. When the command has
+   ended, its pipe may still have 64 KiB. */
+JOB_TEST_NO_AGENT(a_command_waits_if_many_bytes_are_unread) {
+  job_start_agent(job, "--events-maxlen", "10000", "--events-keep-bytes", "200000", NULL);
+  const cJSON *step = controlled(job, "yes $(printf %01000d 0) | head -n 1000; exit 3");
+  job_push(job, step);
+  char cursor[64] = "0";
+  for (int seq = 0; seq < 1002;) {
+    assert_in_range(job_ask_number(job, "XLEN sandbox:%s:events", job->id) - seq, 0, 300);
+    seq = read_more(job, step, cursor, seq, 50);
+    push_read(job, step, seq);
+  }
+  assert_int_equal((int)job_number(job_result_of(job, step), "exitCode"), 3);
+}
+
 JOB_TEST_NO_AGENT(a_cancelled_command_does_not_wait) {
   const cJSON *step = push_waiting(job, "exit 3", 600);
   job_push_cancel(job, step);

@@ -175,6 +175,14 @@ static void read_some(struct model *self, struct reader *reader, uint64_t most) 
   flow_control_read(&self->flow, reader->step_id, seq, self->now_ms);
 }
 
+/* Another reader of the same step is behind. Its message is a sign of life, and moves nothing. */
+static void read_behind(struct model *self, struct reader *reader) {
+  reader->sign_ms = self->now_ms;
+  reader->is_gone &= reader->is_ended;
+  flow_control_read(&self->flow, reader->step_id, pick(reader->told - reader->first + 1),
+                    self->now_ms);
+}
+
 /* The agent reads `control`. A reader is awaited only while the command waits. */
 static void check(struct model *self, bool is_first) {
   int64_t began_ms = self->now_ms - (int64_t)(pick(100));
@@ -268,7 +276,9 @@ static void act(struct model *self) {
   case 9:
   case 10:
   case 11:
-    if (reader != NULL && !reader->has_lost)
+    if (reader != NULL && pick(8) == 0)
+      read_behind(self, reader);
+    else if (reader != NULL && !reader->has_lost)
       read_some(self, reader, pick(60));
     break;
   default:
