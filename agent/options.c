@@ -177,11 +177,13 @@ static const struct setting settings[] = {
      .help = "Exit with 3 if Redis cannot be reached within this time after the start" NEXT
              "(default: wait until the idle limit, then exit with 2)"},
     {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.delivery.events_maxlen, 0, 1ULL << 62, 10000),
-     .help = "Trim the event stream to about N entries (default: 10000; 0: no limit)"},
+     .help = "Trim the event stream to about N entries, and pause a command with" NEXT
+             "flowControl while more are unread (default: 10000; 0: no limit)"},
     {"events-keep-bytes", "N", WITH_REDIS,
      NUMBER(redis.delivery.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
-     .help = "Keep up to N bytes of events beyond that for 5 s, for readers that poll" NEXT
-             "(default: 8388608; 0: trim at once)"},
+     .help = "Keep up to N bytes of events beyond that for 5 s, for readers that poll," NEXT
+             "and pause a command with flowControl while more are unread (default:" NEXT
+             "8388608; 0: trim at once)"},
     {"events-pace", "N", WITH_REDIS,
      NUMBER(redis.events_pace, 0, RATE_LIMIT_MAX, EVENTS_PACE_UNSET),
      .help = "After a burst of --events-maxlen events, read a command's output at N" NEXT

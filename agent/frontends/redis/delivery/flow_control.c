@@ -5,11 +5,6 @@
 
 #include "base/memory.h"
 
-static uint64_t keep_bytes(const struct flow_control *self) {
-  uint64_t bytes = self->retention->keep_bytes;
-  return bytes > 0 ? bytes : RETENTION_KEEP_BYTES;
-}
-
 static void remove_flow(struct flow_control *self, size_t i) {
   free(self->flows[i].step_id);
   memmove(&self->flows[i], &self->flows[i + 1], (--self->count - i) * sizeof *self->flows);
@@ -137,7 +132,7 @@ void flow_control_added(struct flow_control *self) {
   const struct retention *retention = self->retention;
   for (size_t i = self->count - self->runs; i-- > 0;)
     if (retention->events - self->flows[i].end >= retention->maxlen ||
-        retention->bytes - self->flows[i].end_bytes >= keep_bytes(self))
+        retention->bytes - self->flows[i].end_bytes >= retention_bytes_kept(retention))
       remove_flow(self, i);
 }
 
@@ -149,7 +144,7 @@ bool flow_control_is_paused(const struct flow_control *self) {
   const uint64_t times = flow->command == FLOW_IS_KILLED ? 2 : 1;
   return !flow->is_gone && flow->command != FLOW_IS_OVER &&
          (retention->events - flow->read > times * retention->maxlen ||
-          retention->bytes - self->read_bytes > times * keep_bytes(self));
+          retention->bytes - self->read_bytes > times * retention_bytes_kept(retention));
 }
 
 uint64_t flow_control_protected_from(const struct flow_control *self) {

@@ -20,7 +20,7 @@ static uint64_t bytes_of(const struct retention *self, size_t i) {
          self->spans[i].bytes_before;
 }
 
-static uint64_t most_bytes(const struct retention *self) {
+uint64_t retention_bytes_kept(const struct retention *self) {
   return self->keep_bytes > 0 ? self->keep_bytes : RETENTION_KEEP_BYTES;
 }
 
@@ -29,8 +29,9 @@ static void join_smallest(struct retention *self) {
   size_t smallest = 0;
   double least = 0;
   for (size_t i = 0; i + 1 < self->count; i++) {
-    double size = (double)(bytes_of(self, i) + bytes_of(self, i + 1)) / (double)most_bytes(self) +
-                  (double)(events_of(self, i) + events_of(self, i + 1)) / (double)self->maxlen;
+    double size =
+        (double)(bytes_of(self, i) + bytes_of(self, i + 1)) / (double)retention_bytes_kept(self) +
+        (double)(events_of(self, i) + events_of(self, i + 1)) / (double)self->maxlen;
     if (i == 0 || size < least) {
       smallest = i;
       least = size;
@@ -59,7 +60,7 @@ static bool needs_span(const struct retention *self) {
   if (self->count == 0)
     return true;
   const struct retention_span *last = &self->spans[self->count - 1];
-  return self->bytes - last->bytes_before >= most_bytes(self) / RETENTION_PARTS ||
+  return self->bytes - last->bytes_before >= retention_bytes_kept(self) / RETENTION_PARTS ||
          self->events - last->first > self->maxlen / RETENTION_EVENT_PARTS ||
          (last->delivered_ms != RETENTION_NEVER &&
           last->delivered_ms - last->opened_ms >= RETENTION_SPAN_MS);

@@ -70,6 +70,9 @@ struct retention_cut {
 /* Returns false if nothing is ever trimmed. The owner sets `maxlen` and `keep_bytes`. */
 bool retention_is_on(const struct retention *self);
 
+/* Returns `keep_bytes`, or its default if that is 0. A reader may be this far behind. */
+uint64_t retention_bytes_kept(const struct retention *self);
+
 /* The stream was written by an earlier agent and may be longer than `maxlen`. */
 void retention_resume(struct retention *self);
 
