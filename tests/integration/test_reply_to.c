@@ -29,9 +29,21 @@ JOB_TEST(each_result_goes_to_the_list_that_its_step_names) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "3", NULL)), 0, NULL, "3\n");
   expect_reply(job, "a", job_text(first, "stepId"), 0, "");
   expect_reply(job, "b.C_9-", job_text(second, "stepId"), 0, "");
-  job_push(job, step_with(job, "a", "4"));
-  job_wait_length(job, "results:a", 1);
-  assert_in_range(job_ask_number(job, "TTL sandbox:%s:results:a", job->id), 3500, 3600);
+}
+
+/* Nobody may ever read such a list, so it expires even if the other keys do not. */
+JOB_TEST_NO_AGENT(the_list_expires_after_an_hour_at_most) {
+  static const char *const rows[][2] = {{"0", "3600"}, {"86400", "3600"}, {"60", "60"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *name = job_format(job, "t%zu", i);
+    const long long most = strtoll(rows[i][1], NULL, 10);
+    job_start_agent(job, "--key-ttl", rows[i][0], NULL);
+    job_push(job, step_with(job, name, "1"));
+    job_wait_length(job, job_format(job, "results:%s", name), 1);
+    assert_in_range(job_ask_number(job, "TTL sandbox:%s:results:%s", job->id, name), most / 2,
+                    most);
+    job_shut_down(job);
+  }
 }
 
 /* Also a step that does not run, and one whose agent is gone. */
