@@ -3,6 +3,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/*
+ * Checks, cuts and converts UTF-8 and UTF-16. Everything that reads output, files or JSON uses it.
+ * The hard part is text that is not well-formed, or that ends within a character. Pure.
+ */
+
 /* U+FEFF, the byte order mark with which some programs begin a file. */
 #define UTF8_MARK "\xEF\xBB\xBF"
 #define UTF8_MARK_LENGTH (sizeof UTF8_MARK - 1)

@@ -10,6 +10,12 @@
 #include "client/redis/pipeline.h"
 #include "client/screen/terminal.h"
 
+/*
+ * What all commands of `sandbox` share: the common options, the terminal, and the connection to
+ * Redis. main.c makes it, options.h fills in the options, and each command begins and ends the
+ * rest.
+ */
+
 /* Options whose values are texts. Each has an environment variable, too. */
 enum program_text {
   PROGRAM_URL,

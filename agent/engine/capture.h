@@ -7,7 +7,13 @@
 #include "base/buffer.h"
 
 /*
- * What is kept of one output stream.
+ * Keeps the part of a step's output that its result shows. An execution adds the output, and the
+ * execution_result has the part. The hard part is to keep both ends of a stream of any length in
+ * bounded memory, and to cut it at the end of a line.
+ */
+
+/*
+ * The part of one output stream that was kept.
  *
  *   |------------------------- total -------------------------|
  *   |----- bytes -----|                         |--- tail ----|

@@ -4,6 +4,12 @@
 #include <stddef.h>
 
 /*
+ * Splits output into lines, or into pieces of raw output. Each execution has one splitter for each
+ * stream. The hard part is a line that is longer than memory may be, and a sequence of bytes that
+ * one read has cut.
+ */
+
+/*
  * The bounds of `piece_max`, in bytes. A line of up to `piece_max` bytes arrives whole. A longer
  * one arrives in partial pieces of this length, or up to three bytes less so that no UTF-8 sequence
  * is cut, and a last piece that is neither partial nor empty. The upper bound fits into Redis'

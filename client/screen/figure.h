@@ -4,7 +4,8 @@
 
 #include "base/buffer.h"
 
-/* Formats numbers for people and as JSON. */
+/* Formats numbers for people and as JSON. Every table and status line uses it. Memory and time have
+   at most a few characters, so that columns stay narrow. */
 struct figure {
   char text[32];
 };

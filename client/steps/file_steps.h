@@ -4,7 +4,8 @@
 #include "client/steps/exchange.h"
 
 /*
- * Runs steps for their answer rather than for their events: the file kinds.
+ * Runs steps of the file kinds, for their answer rather than for their events. The commands that
+ * read, write, list and search files use it. It owns an exchange (exchange.h).
  *
  *   file_steps_begin(&steps, program)
  *     file_steps_new(&steps, "readFile"); step_text_string(&steps.json, "path", path);

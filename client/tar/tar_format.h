@@ -2,7 +2,8 @@
 
 #include <stdint.h>
 
-/* POSIX.1-2017, pax, "ustar Interchange Format", with the additions of GNU tar. */
+/* The format of an archive, for the code that packs and the code that unpacks: POSIX.1-2017, pax,
+   "ustar Interchange Format", with the additions of GNU tar. */
 #define TAR_BLOCK 512
 
 struct tar_header {
