@@ -48,13 +48,13 @@
 
 /* FINISHING: there is a file `done`. LEAVING: the engine wants no more. CLOSING: the engine closes
    the frontend, and found requests are answered first. */
-enum state { IDLE, SERVING, FINISHING, LEAVING, CLOSING, CLOSED };
+enum files_state { IDLE, SERVING, FINISHING, LEAVING, CLOSING, CLOSED };
 
 struct request_files_frontend {
   struct frontend frontend; /* first */
   struct request_files_options options;
   struct event_base *base;
-  enum state state;
+  enum files_state state;
   struct inbox inbox;
   int inotify;           /* -1: there is none */
   int top, tools;        /* its watches, of the shared directory and of `tools` in it */
