@@ -18,7 +18,7 @@ struct file_answer {
   /* The result's outputContent: as text, with a NUL, and as JSON. NULL if there is none. */
   char *content, *raw;
   size_t length;
-  bool has_result; /* false: somebody else took the result */
+  bool has_result; /* false: another client took the result */
   char *message;   /* the error; NULL if it was shown already */
 };
 

@@ -21,7 +21,7 @@ static void take_snapshot(struct job *job) {
 /* Starts Redis, and waits until the agent has noticed the loss. */
 static void restart_seen(struct job *job) {
   job_restart_server(job);
-  agent_process_wait_log(job->agent, "redis has lost what it had acknowledged");
+  agent_process_wait_log(job->agent, "redis has lost acknowledged data");
 }
 
 /* Opens the gate of the running step, and asserts that it has run once. */
@@ -174,7 +174,7 @@ static void push_again_while_it_runs(struct job *job, bool is_noticed) {
   job_push(job, step);
   job_wait_length(job, "in", 0);
   if (is_noticed)
-    agent_process_wait_log(job->agent, "redis has lost what it had acknowledged");
+    agent_process_wait_log(job->agent, "redis has lost acknowledged data");
   marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   job_run(job, job_step(job, "true", NULL));
