@@ -233,7 +233,7 @@ static int find_in_lists(struct program *program, const char *id, struct history
              : result;
 }
 
-/* Without the right to ask Redis, this machine's clock has to do. */
+/* Returns the time of Redis, or of this machine if Redis refuses TIME. */
 static int64_t read_clock_ms(struct program *program) {
   struct texts time = {0};
   struct error ignored;
