@@ -149,7 +149,7 @@ CARRIER_TEST(inject_copies_tools_authorities_and_client) {
   }
 }
 
-CARRIER_TEST(inject_copies_only_what_the_carrier_has) {
+CARRIER_TEST(inject_copies_only_the_files_of_the_carrier) {
   inject(self, "/shared/");
   injection_write(self, "root/python", "no directory is no tools", 0644);
   injection_make_directory(self, "root/" BUNDLE, 0755, 0); /* a directory is not a bundle */

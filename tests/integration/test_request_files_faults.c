@@ -69,7 +69,7 @@ SIDECAR_TEST(invalid_json_is_answered_even_if_the_file_stays_open) {
   close(fd);
 }
 
-SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
+SIDECAR_TEST(a_request_that_is_too_long_is_rejected) {
   enum { LENGTH = 8 * 1024 * 1024 + 1 };
   static const char request[] = "{\"command\":\"echo x\"}";
   char *text = malloc(LENGTH);

@@ -78,7 +78,7 @@ JOB_TEST_NO_AGENT(a_step_dies_with_its_supervisor) {
   }
 }
 
-JOB_TEST_NO_AGENT(a_supervisor_stopped_by_a_step_goes_on) {
+JOB_TEST_NO_AGENT(a_supervisor_stopped_by_a_step_continues) {
   set_up_file(job);
   const cJSON *step = job_script(job, "kill -STOP $PPID; exit 3");
   job_expect_part(job, job_run(job, step), "errorMessage", "exited with code 3 and wrote nothing");

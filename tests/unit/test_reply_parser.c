@@ -319,7 +319,7 @@ TRIAL_TEST(the_number_of_items_of_a_reply_is_limited) {
   expect(trial, "one too large:  three ");
 }
 
-TRIAL_TEST(a_reply_of_resp3_is_refused) {
+TRIAL_TEST(a_reply_of_resp3_is_rejected) {
   static const char *const texts[] = {"_\r\n",    "#t\r\n",    ",1.5\r\n",
                                       "(12\r\n",  "=3\r\ntxt", "%1\r\n+a\r\n:1",
                                       "~1\r\n:1", ">1\r\n:1",  "*1\r\n_\r\n"};
