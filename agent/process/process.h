@@ -12,9 +12,9 @@
 #include "base/list.h"
 
 /*
- * One command, or work, from its start until it is over. It deals in bytes and an outcome, and
- * knows no lines. The hard part is the end, which has three parts in any order: the command, its
- * two pipes, and its tree.
+ * One command, or work, from its start until it is over. The execution owns it. It deals in bytes
+ * and an outcome, and knows no lines. The hard part is the end, which has three parts in any order:
+ * the command, its two pipes, and its tree.
  *
  *   process = process_new(…)         the child exists and waits; nothing has happened yet
  *   process_go(process)              it executes; the deadline and the duration begin

@@ -333,7 +333,8 @@ static bool find_tools(struct request_files_frontend *self) {
     if (inbox->ipc.tools >= 0)
       start_inotify(self);
     else if (!self->tools_logged)
-      log_line(inbox->log, LOG_ERROR, NULL, "%s/%s", self->options.directory, error.text);
+      log_line(inbox->log, LOG_ERROR, NULL, "cannot open the directory %s/%s",
+               self->options.directory, error.text);
   }
   self->tools_logged = inbox->ipc.tools < 0;
   return inbox->ipc.tools >= 0;
