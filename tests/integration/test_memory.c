@@ -338,7 +338,7 @@ struct again {
 };
 
 /* Alternates between enough and too little memory, each longer than one check of the guard. */
-static bool is_told_again(void *context) {
+static bool use_memory_until_told(void *context) {
   struct again *self = context;
   use_memory(self->faked, self->asked++ / 128 % 2 == 0 ? 10000000 : 99000000);
   return agent_process_count_log(self->faked->job->agent, EXHAUSTED) > 1;
@@ -349,7 +349,7 @@ FAKED_TEST(the_guard_spares_a_step_that_uses_little_memory) {
   const cJSON *step = job_push_endless(job, "sleep 600.227");
   use_memory(faked, 99000000);
   agent_process_wait_log(job->agent, EXHAUSTED "no step uses enough of it to be killed");
-  assert_true(wait_until(is_told_again, &(struct again){.faked = faked}, WAIT_BOUND_MS));
+  assert_true(wait_until(use_memory_until_told, &(struct again){.faked = faked}, WAIT_BOUND_MS));
   assert_true(proc_wait_for("sleep 600.227", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, step);
   assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
