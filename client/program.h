@@ -53,7 +53,7 @@ struct program {
    exit code after an error message. */
 int program_begin(struct program *self);
 
-/* Also finds the job, if none was named. */
+/* Calls program_begin, and finds the job if none was named. */
 int program_begin_job(struct program *self);
 
 void program_end(struct program *self);

@@ -125,5 +125,5 @@ struct captured_stream capture_stream(struct capture *self, bool is_stderr);
    cut at a UTF-8 boundary, valid until more is added; NULL if there was no output. */
 const char *capture_errors(struct capture *self, size_t *length);
 
-/* See execution_last_line. */
+/* Copies the last line for execution_last_line, which describes the result. */
 size_t capture_last_line(const struct capture *self, char *out, size_t size);

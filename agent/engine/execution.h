@@ -48,7 +48,7 @@ void execution_prepare(struct execution *self);
    execution was stopped before. */
 void execution_start(struct execution *self);
 
-/* The frontend has capacity again. */
+/* Continues to read the pipes, because the frontend has capacity again. */
 void execution_resume(struct execution *self);
 
 /* Whether it is over except for its last output, for which the frontend has no capacity. */

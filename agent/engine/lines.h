@@ -70,10 +70,11 @@ void line_splitter_set_raw(struct line_splitter *self);
    called only after line_splitter_next returned false. */
 char *line_splitter_space(struct line_splitter *self, size_t before, size_t *size);
 
-/* The caller has written `length` bytes to the space; `was_full`: the read filled it. */
+/* Takes the `length` bytes that the caller has written to the space; `was_full`: the read filled
+   it. */
 void line_splitter_filled(struct line_splitter *self, size_t length, bool was_full);
 
-/* No more bytes follow: the rest, unless it is empty, is the last line. */
+/* Notes that no more bytes follow: the rest, unless it is empty, is the last line. */
 void line_splitter_end(struct line_splitter *self);
 
 /* Returns the next line; false if more bytes are needed, or if none is left after the end. */

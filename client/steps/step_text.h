@@ -27,6 +27,6 @@ void step_text_string(struct buffer *json, const char *name, const char *value);
 void step_text_bytes(struct buffer *json, const char *name, const char *bytes, size_t length);
 void step_text_number(struct buffer *json, const char *name, unsigned long long number);
 void step_text_flag(struct buffer *json, const char *name, bool flag);
-/* The values end with NULL. */
+/* Adds an array of texts. The values end with NULL. */
 void step_text_strings(struct buffer *json, const char *name, const char *const *values);
 void step_text_end(struct buffer *json);

@@ -37,5 +37,5 @@ bool preflight_reject(struct preflight *self, int index, const char *text, const
 /* Logs that Redis refuses a command that moves a result; as a warning only the first time. */
 void preflight_warn(struct preflight *self, const char *command, const char *why);
 
-/* The handshake has succeeded. */
+/* Keeps which commands Redis has refused. To be called when the handshake has succeeded. */
 void preflight_end(struct preflight *self);

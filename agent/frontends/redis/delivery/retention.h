@@ -70,7 +70,7 @@ struct retention_cut {
 /* Returns false if nothing is ever trimmed. The owner sets `maxlen` and `keep_bytes`. */
 bool retention_is_on(const struct retention *self);
 
-/* The stream was written by an earlier agent and may be longer than `maxlen`. */
+/* Begins with a stream that an earlier agent has written, and that may be longer than `maxlen`. */
 void retention_resume(struct retention *self);
 
 /* Counts events that were queued up to byte `end` of all bytes that were ever queued. `newest` is
