@@ -1,12 +1,12 @@
-# The carrier image: the agent, which copies itself into a volume of the main container, and what it copies along: the
-# client, and Debian's bundle of certificate authorities. `make install-carrier` says what is in it.
+# The carrier image: the agent, which copies itself into a volume of the main container together with the client and
+# Debian's bundle of certificate authorities. `make install-carrier` says what is in it.
 #
 #   make image   builds it with this machine's apt mirror and proxy, and checks it
 #
 # The client of the image: docker run --rm --network host --entrypoint /sandbox IMAGE …
 #
 # The first stage always runs on the architecture of the builder and compiles for the target. BuildKit knows
-# both; another builder compiles for its own, which BUILDER names where it is not amd64, or for TARGETARCH.
+# both; another builder compiles for its own, which BUILDER names if it is not amd64, or for TARGETARCH.
 ARG BUILDER=linux/amd64
 FROM --platform=${BUILDPLATFORM:-$BUILDER} debian:trixie-slim AS build
 ARG APT_URI=

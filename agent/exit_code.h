@@ -1,6 +1,9 @@
 #pragma once
 
-/* The exit codes of the program. */
+/*
+ * The exit codes of the program, which docs/exit-codes.md explains to users. main.c, the engine and
+ * the frontends choose one. --once and commands have codes of their own (execution_result.h).
+ */
 #define AGENT_EXIT_SHUTDOWN 0
 #define AGENT_EXIT_IDLE 2
 #define AGENT_EXIT_ERROR 3 /* also when memory is exhausted: base/memory.h */

@@ -388,7 +388,7 @@ static int choose(struct options *self, const struct setting *setting, struct er
   enum options_action before = self->action;
   bool asks = setting->action == OPTIONS_HELP || setting->action == OPTIONS_VERSION;
   if (!asks && before != OPTIONS_RUN && before != setting->action)
-    return error_set(error, "--%s: not with --%s", setting->flag, flag_of(before));
+    return error_set(error, "--%s cannot be used with --%s", setting->flag, flag_of(before));
   self->action = setting->action;
   return 0;
 }
@@ -440,8 +440,8 @@ static int reject_flag(const struct options *self, const struct setting *setting
   const char *name = self->stdio.is_runner         ? "tool-runner"
                      : self->action == OPTIONS_RUN ? "Redis"
                                                    : NULL;
-  return error_set(error, "--%s: not with %s%s%s", setting->flag, name != NULL ? "" : "--",
-                   name != NULL ? name : flag_of(self->action),
+  return error_set(error, "--%s cannot be used with %s%s%s", setting->flag,
+                   name != NULL ? "" : "--", name != NULL ? name : flag_of(self->action),
                    setting->frontends == WITH_REDIS ? ", which needs no Redis" : "");
 }
 

@@ -13,6 +13,10 @@
 #include "base/error.h"
 #include "base/log.h"
 
+/* Reads the flags and their environment variables, for main.c. The table in options.c has a row for
+   each flag, from which `--help` is printed, too. The hard part is that the texts may have
+   passwords, which no error repeats and which no command inherits. */
+
 /* What the program does. Up to OPTIONS_MCP it serves a frontend. */
 enum options_action {
   OPTIONS_RUN, /* serves Redis */

@@ -5,6 +5,12 @@
 
 #include "base/error.h"
 
+/*
+ * Sets up this process and its environment before a frontend is made, for main.c: descriptors,
+ * signals, limits, tools and directories. Steps rely on it, and so does the password of Redis,
+ * which no other process may read.
+ */
+
 /* The fewest descriptors with which a step of Redis can be executed. */
 #define STARTUP_OPEN_FILES_MIN 32
 

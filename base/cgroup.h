@@ -4,6 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * Reads the figures of the container from its control groups. The memory guard, the heartbeat and
+ * the limit on payloads use it. The hard part is the two versions of control groups, and limits
+ * that a group further up may set.
+ */
+
 /* How many nested groups are examined at most. */
 #define CGROUP_DEPTH_MAX 32
 

@@ -5,6 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * Helpers for code that opens files by descriptor. They allocate nothing and cannot fail.
+ */
+
 /* Closes a descriptor unless it is negative. Keeps errno. */
 static inline void descriptor_close(int fd) {
   int error = errno;

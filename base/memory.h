@@ -15,7 +15,7 @@ void *memory_resize(void *old, size_t size);
 /* Copies the bytes and adds a NUL. */
 char *memory_copy(const char *text, size_t length);
 
-/* Likewise, formatted by printf(3). */
+/* Returns a new text, formatted as by printf(3). */
 char *memory_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *memory_format_list(const char *format, va_list arguments)
     __attribute__((format(printf, 1, 0)));

@@ -4,6 +4,11 @@
 
 #include "base/buffer.h"
 
+/*
+ * Makes names safe and readable for people: of files, of kinds of files, and of signals. Logs,
+ * errors and the client use it.
+ */
+
 /* Adds a file name so that it never looks like another line or another name: control characters
    (also C1, U+2028 and U+2029) and bytes that are not UTF-8 become U+FFFD. */
 void printable_add(struct buffer *out, const char *name, size_t length);

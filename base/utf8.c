@@ -115,9 +115,12 @@ size_t utf8_cut(const char *text, size_t length) {
   return length;
 }
 
-bool utf16_is_marked(const char *text, size_t length, bool *is_big_endian) {
-  *is_big_endian = length >= 2 && memcmp(text, "\xFE\xFF", 2) == 0;
-  return *is_big_endian || (length >= 2 && memcmp(text, "\xFF\xFE", 2) == 0);
+bool utf16_is_big_endian(const char *text, size_t length) {
+  return length >= 2 && memcmp(text, "\xFE\xFF", 2) == 0;
+}
+
+bool utf16_is_marked(const char *text, size_t length) {
+  return utf16_is_big_endian(text, length) || (length >= 2 && memcmp(text, "\xFF\xFE", 2) == 0);
 }
 
 static size_t encode(unsigned character, char *to) {

@@ -3,6 +3,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/*
+ * Checks, cuts and converts UTF-8 and UTF-16. Everything that reads output, files or JSON uses it.
+ * The hard part is text that is not well-formed, or that ends within a character. Pure.
+ */
+
 /* U+FEFF, the byte order mark with which some programs begin a file. */
 #define UTF8_MARK "\xEF\xBB\xBF"
 #define UTF8_MARK_LENGTH (sizeof UTF8_MARK - 1)
@@ -39,9 +44,12 @@ size_t utf8_rest(const char *text, size_t length);
 /* The most bytes that `length` bytes of UTF-16 become as UTF-8. */
 #define UTF16_DECODED_MAX(length) (((length) + 1) / 2 * 3)
 
-/* Whether the text begins with a byte order mark of UTF-16; sets `*is_big_endian` if it does. The
-   mark of little-endian UTF-32 begins the same way. */
-bool utf16_is_marked(const char *text, size_t length, bool *is_big_endian);
+/* Whether the text begins with a byte order mark of UTF-16. The mark of little-endian UTF-32 begins
+   the same way. */
+bool utf16_is_marked(const char *text, size_t length);
+
+/* Whether that mark is the one of big-endian UTF-16. */
+bool utf16_is_big_endian(const char *text, size_t length);
 
 /* Converts UTF-16 to UTF-8 in place, in an array of UTF16_DECODED_MAX(length) bytes, and returns
    the new length. An unpaired surrogate and a single byte at the end become U+FFFD; a byte order

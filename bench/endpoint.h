@@ -7,8 +7,8 @@
 #include "tests/support/redis_server.h"
 
 /*
- * Where agents and bare senders reach the server: its port for plain TCP, or a second one for TLS,
- * with an authority of the bench's own and a certificate for the loopback.
+ * Tells where agents and bare senders reach the server: its port for plain TCP, or a second one
+ * for TLS, with an authority of the bench's own and a certificate for the loopback.
  *
  *   server = endpoint_start(&endpoint, is_tls)
  *   endpoint.url, endpoint.authority

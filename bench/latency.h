@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Clocks, and what many measured times come to. Times are in milliseconds. */
+/* Clocks for measurements, and quantiles of many measured times. Times are in milliseconds. */
 
 /* A clock that never jumps. The programs of bench/programs print the same one. */
 double latency_now_ms(void);

@@ -2,7 +2,8 @@
 
 #include "bench/bench.h"
 
-/* The file of the same name defines each of them, and its variant over TLS. */
+/* Lists the measurements for main.c. The file of the same name defines each of them, and its
+   variant over TLS. */
 extern const struct measurement bench_output;
 extern const struct measurement bench_output_tls;
 extern const struct measurement bench_step;

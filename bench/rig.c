@@ -75,7 +75,7 @@ struct idle_query {
   long found;
 };
 
-static bool are_idle(void *context) {
+static bool find_idle(void *context) {
   struct idle_query *query = context;
   query->found = rig_info(query->rig, "blocked_clients");
   return query->found == query->wanted;
@@ -83,7 +83,7 @@ static bool are_idle(void *context) {
 
 void rig_wait_idle(const struct rig *self, long agents) {
   struct idle_query query = {.rig = self, .wanted = agents};
-  if (!wait_until(are_idle, &query, WAIT_BOUND_MS))
+  if (!wait_until(find_idle, &query, WAIT_BOUND_MS))
     fail_msg("%ld agents wait for a step, expected %ld", query.found, agents);
 }
 

@@ -5,6 +5,9 @@
 
 #include "bench/samples.h"
 
+/* Prints the figures of all measurements as a table for people, or as JSON for a comparison. main.c
+   calls it at the end. */
+
 /* A measurement with its figures. */
 struct outcome {
   const struct measurement *measurement;

@@ -4,14 +4,15 @@
 
 #include "client/commands/command.h"
 
-/* The commands of `sandbox`, and their help. */
+/* Lists the commands of `sandbox` with their help. main.c finds a command here, and `sandbox help`
+   and --help print its text. */
 struct command {
   const char *name, *summary;
   command_function *run;
   const char *help; /* the usage, the options with units and defaults, and examples */
 };
 
-/* Returns NULL if there is none. */
+/* Returns the command of this name, or NULL if there is none. */
 const struct command *help_find(const char *name);
 
 /* Writes the help of a command, or of `sandbox` for NULL. */

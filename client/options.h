@@ -25,7 +25,7 @@ int options_next(struct program *program, int argc, char **argv, const char *let
 bool options_words(struct program *program, int argc, char **argv, int min, int max,
                    const char *const *names);
 
-/* For a command without options and words. */
+/* Checks the usage of a command without options and words. */
 bool options_none(struct program *program, int argc, char **argv);
 
 /* Writes "sandbox: COMMAND: …; sandbox COMMAND --help". Returns false. */

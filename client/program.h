@@ -10,6 +10,12 @@
 #include "client/redis/pipeline.h"
 #include "client/screen/terminal.h"
 
+/*
+ * What all commands of `sandbox` share: the common options, the terminal, and the connection to
+ * Redis. main.c makes it, options.h fills in the options, and each command begins and ends the
+ * rest.
+ */
+
 /* Options whose values are texts. Each has an environment variable, too. */
 enum program_text {
   PROGRAM_URL,
@@ -47,7 +53,7 @@ struct program {
    exit code after an error message. */
 int program_begin(struct program *self);
 
-/* Also finds the job, if none was named. */
+/* Calls program_begin, and finds the job if none was named. */
 int program_begin_job(struct program *self);
 
 void program_end(struct program *self);

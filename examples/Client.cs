@@ -8,7 +8,7 @@ var server = (await ConnectionMultiplexer.ConnectAsync(args[0])).GetDatabase();
 var stepId = Guid.NewGuid().ToString();
 var (events, results) = ($"sandbox:{args[1]}:events", $"sandbox:{args[1]}:results:{stepId}");
 var last = await server.StreamRangeAsync(events, count: 1, messageOrder: Order.Descending);
-RedisValue position = last.Length > 0 ? last[0].Id : "0"; // what is there belongs to earlier steps
+RedisValue position = last.Length > 0 ? last[0].Id : "0"; // earlier events belong to other steps
 await server.ListLeftPushAsync($"sandbox:{args[1]}:in", JsonSerializer.Serialize(new {
     schemaVersion = 1, stepId, command = args[2], args = args[3..], flowControl = true, replyTo = stepId }));
 

@@ -9,7 +9,7 @@ server = redis.Redis.from_url(url, decode_responses=True)
 step_id = str(uuid.uuid4())
 events, results = f"sandbox:{job}:events", f"sandbox:{job}:results:{step_id}"
 last = server.xrevrange(events, count=1)
-position = last[0][0] if last else "0"  # what is there belongs to earlier steps
+position = last[0][0] if last else "0"  # earlier events belong to other steps
 step = {"schemaVersion": 1, "stepId": step_id, "command": command, "args": arguments,
         "flowControl": True, "replyTo": step_id}
 server.lpush(f"sandbox:{job}:in", json.dumps(step))
@@ -24,7 +24,7 @@ def give_signs():  # while this program cannot write its output
 
 threading.Thread(target=give_signs, daemon=True).start()
 result, end = None, time.monotonic() + 630  # the default timeoutSeconds, and 30 s
-while result is None:  # a step's events are there before its result: so the last look comes after it
+while result is None:  # a step's events precede its result, so the stream is read again after it
     if time.monotonic() > end:
         sys.exit("no answer: is there an agent for this job?")
     result = server.rpop(results)

@@ -8,7 +8,7 @@ import { createClient } from 'redis';
 const [url, job, command, ...args] = process.argv.slice(2);
 const server = await createClient({ url }).connect(), reader = await server.duplicate().connect();
 const events = `sandbox:${job}:events`, stepId = randomUUID();
-let position = (await server.xRevRange(events, '+', '-', { COUNT: 1 }))?.[0]?.id ?? '0'; // of earlier steps
+let position = (await server.xRevRange(events, '+', '-', { COUNT: 1 }))?.[0]?.id ?? '0'; // other steps are before it
 await server.lPush(`sandbox:${job}:in`, JSON.stringify(
   { schemaVersion: 1, stepId, command, args, flowControl: true, replyTo: stepId }));
 
@@ -17,7 +17,7 @@ const acknowledge = () => // events stay in the stream until they are acknowledg
   server.lPush(`sandbox:${job}:control`, JSON.stringify({ kind: 'read', stepId, seq }));
 const signs = setInterval(acknowledge, 2000); // while the output cannot be written
 const end = Date.now() + 630_000; // the default timeoutSeconds, and 30 s
-for (let entries: any[] = []; result === null || entries.length > 0;) { // the events are there before the result
+for (let entries: any[] = []; result === null || entries.length > 0;) { // events precede the result
   if (Date.now() > end) throw new Error('no answer: is there an agent for this job?');
   result ??= await server.rPop(`sandbox:${job}:results:${stepId}`);
   const read = await reader.xRead({ key: events, id: position },

@@ -59,7 +59,7 @@ static const char *advice(int error) {
     int errors[2];
     const char *text;
   } rows[] = {
-      {{ENOSPC, EDQUOT}, "give the volume more room"},
+      {{ENOSPC, EDQUOT}, "give the volume more space"},
       {{EROFS}, "mount the volume writable in the container that injects"},
       {{EACCES, EPERM}, "run as a user who may write there, or set fsGroup"},
       {{ENOTDIR}, "a part of the path is a file: name another target"},
@@ -73,7 +73,7 @@ static const char *advice(int error) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (error == rows[i].errors[0] || error == rows[i].errors[1])
       return rows[i].text;
-  return "see whether the volume is healthy";
+  return "check the volume for errors";
 }
 
 __attribute__((format(printf, 2, 3))) static int refuse(const struct injection *self,
@@ -167,7 +167,7 @@ static int open_parent(struct injection *self) {
   struct statvfs volume;
   self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (self->parent < 0)
-    return failed(self, "make a file beside", self->path, errno);
+    return failed(self, "create a temporary file next to", self->path, errno);
   if (fstatvfs(self->parent, &volume) == 0 && (volume.f_flag & ST_NOEXEC) != 0)
     return refuse(self,
                   "cannot inject into %s: the volume is mounted noexec, nothing could be run from "
@@ -185,20 +185,20 @@ static int stage(struct injection *self, const char *name, int from, mode_t mode
   *file = STAGED_FILE_NONE;
   set_path(self, self->file_path, sizeof self->file_path, name);
   if (fstat(from, &source) != 0)
-    return failed(self, "read what becomes", path, errno);
+    return failed(self, "read the source of", path, errno);
   if (check_target(self, path) != 0)
     return -1;
   if (staged_file_begin(file, self->parent, name, mode & S_IRWXU) != 0)
-    return failed(self, "make a file beside", path, errno);
+    return failed(self, "create a temporary file next to", path, errno);
   if (copy_bytes(from, file->fd, source.st_size) != 0 || staged_file_seal(file, mode) != 0)
     return failed(self, "write", path, errno);
   int same = copy_bytes_same(from, file->fd, source.st_size);
   if (same < 0)
     return failed(self, "read back", path, errno);
   if (same == 0)
-    return failed(self, "trust what was read back from", path, EIO);
+    return failed(self, "verify the copy for", path, EIO);
   if ((mode & S_IXUSR) != 0 && faccessat(self->parent, file->hidden, X_OK, 0) != 0)
-    return failed(self, "execute what would be", path, errno);
+    return failed(self, "execute the copy for", path, errno);
   return 0;
 }
 
@@ -262,7 +262,7 @@ static int prepare_tools(struct injection *self, struct tools *tools, const char
   (void)snprintf(tools->hidden, sizeof tools->hidden, "%s-tools", self->files[0].hidden);
   (void)snprintf(tools->old, sizeof tools->old, "%s-old", tools->hidden);
   if (remove_hidden_tools(self, tools) != 0)
-    return failed(self, "remove what was left beside", self->path, errno);
+    return failed(self, "remove the old temporary files next to", self->path, errno);
   int from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (from < 0)
     return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", path, errno);
@@ -378,7 +378,7 @@ static int commit(struct injection *self, struct tools *tools) {
   for (size_t i = self->count; i-- > 0;) {
     set_path(self, self->file_path, sizeof self->file_path, self->files[i].name);
     if (commit_file(&self->files[i], self->is_program[i]) != 0)
-      return failed(self, "rename a file to", self->file_path, errno);
+      return failed(self, "rename the copy to", self->file_path, errno);
   }
   return 0;
 }

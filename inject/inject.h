@@ -3,6 +3,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/*
+ * `agent --inject`: copies the program into a volume from which another container runs it. main.c
+ * calls it. The hard part is that the copy appears whole or not at all, even if several containers
+ * inject at the same time.
+ */
+
 #define INJECT_FILES_MAX 2
 
 /* The files to copy with the program. */

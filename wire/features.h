@@ -1,5 +1,10 @@
 #pragma once
 
+/*
+ * What an agent announces in its heartbeat, so that servers and clients know which fields they may
+ * send. The agent writes it, and `sandbox doctor` compares it.
+ */
+
 /* The lowest and the highest schemaVersion of the steps that the agent accepts. */
 #define PROTOCOL_VERSIONS "1-2"
 

@@ -7,6 +7,12 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
+/*
+ * Reads JSON that is not trusted. All code that gets JSON from Redis, a host or a model uses it.
+ * The hard part is that such text may be broken, incomplete, or made to take much time or memory.
+ * Three parts follow: tokens, texts, and trees.
+ */
+
 /* --- tokens --- */
 
 /* Reads the tokens of text that may be anything: untrusted, broken, or still arriving. It knows the

@@ -8,6 +8,12 @@
 #include "base/error.h"
 #include "wire/step_field.h"
 
+/*
+ * A step as a server sends it: it is parsed, checked, and packed for a supervisor. The frontends
+ * parse payloads, and the tools make steps. The hard part is a rejected step, which must be
+ * answered under its own id.
+ */
+
 /* The ID that is echoed if a step's own could not be read. */
 #define STEP_NIL_ID "00000000-0000-0000-0000-000000000000"
 

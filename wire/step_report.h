@@ -6,9 +6,9 @@
 
 #include "base/decimal.h"
 
-/* The JSON that reports a step: its events and its one result. Get the length first, then write
-   exactly that many bytes, without a NUL, into the buffer that is sent; the write functions return
-   the end. */
+/* Writes the JSON that reports a step: its events and its one result. Frontends call it; the golden
+   files pin the bytes. Get the length first, then write exactly that many bytes, without a NUL,
+   into the buffer that is sent; the write functions return the end. */
 
 enum step_event_kind {
   STEP_EVENT_STARTED,

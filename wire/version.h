@@ -1,4 +1,5 @@
 #pragma once
 
-/* The version of both programs: in the heartbeat, in `--version`, and of a release (Makefile). */
-#define SANDBOX_VERSION "0.2.0"
+/* The version of both programs. The heartbeat and `--version` show it, and the Makefile names a
+   release by it. */
+#define SANDBOX_VERSION "0.3.0"

@@ -29,14 +29,14 @@ struct batcher {
   bool after_pause;  /* the batch began after a pause */
 };
 
-/* `now_ms` counts as the end of a silence: the first line is due at once. */
+/* Begins without lines. `now_ms` counts as the end of a silence: the first line is due at once. */
 void batcher_init(struct batcher *self, int64_t now_ms);
 
-/* A line was collected. */
+/* Notes that a line was collected. */
 void batcher_add(struct batcher *self, int64_t now_ms);
 
 /* Returns how long the batch may still wait: 0 if it is due, -1 if it is empty. */
 int64_t batcher_due_in_ms(const struct batcher *self, int64_t now_ms);
 
-/* All lines were sent. */
+/* Notes that all lines were sent. */
 void batcher_flushed(struct batcher *self, int64_t now_ms);

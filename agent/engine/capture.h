@@ -7,7 +7,13 @@
 #include "base/buffer.h"
 
 /*
- * What is kept of one output stream.
+ * Keeps the part of a step's output that its result shows. An execution adds the output, and the
+ * execution_result has the part. The hard part is to keep both ends of a stream of any length in
+ * bounded memory, and to cut it at the end of a line.
+ */
+
+/*
+ * The part of one output stream that was kept.
  *
  *   |------------------------- total -------------------------|
  *   |----- bytes -----|                         |--- tail ----|
@@ -119,5 +125,5 @@ struct captured_stream capture_stream(struct capture *self, bool is_stderr);
    cut at a UTF-8 boundary, valid until more is added; NULL if there was no output. */
 const char *capture_errors(struct capture *self, size_t *length);
 
-/* See execution_last_line. */
+/* Copies the last line for execution_last_line, which describes the result. */
 size_t capture_last_line(const struct capture *self, char *out, size_t size);

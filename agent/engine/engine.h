@@ -64,7 +64,7 @@ void engine_start(struct execution *execution);
 void engine_stop(struct execution *execution, int64_t grace_ms, enum step_cause cause,
                  const char *reason);
 
-/* The frontend has more capacity than before. */
+/* Tells the engine that the frontend has more capacity than before. */
 void engine_capacity_freed(struct frontend *frontend);
 
 /* Calls engine_stop for the execution of this step, with the grace of the frontend's terms. Returns
@@ -79,7 +79,7 @@ void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t
    ended their processes. Returns true if there are none; else interrupted_ended() follows. */
 bool engine_await_dead_agents(struct frontend *frontend);
 
-/* A request arrived that needs no execution: the idle time starts again. */
+/* Starts the idle time again, because a request arrived that needs no execution. */
 void engine_touch(struct frontend *frontend);
 
 /* Returns the milliseconds until idle() is called; 0 if it is not going to be. */

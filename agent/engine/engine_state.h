@@ -5,7 +5,13 @@
 #include "agent/engine/memory_guard.h"
 #include "agent/engine/signals.h"
 
-/* See shutdown.c. */
+/*
+ * The state of the engine, which engine.c and shutdown.c share. No other file includes this: the
+ * engine is engine.h to everyone else. The hard part is the end of the program, which shutdown.c
+ * explains.
+ */
+
+/* How far the end of the program is; shutdown.c has the transitions. */
 enum shutdown_phase {
   SHUTDOWN_RUNNING,
   SHUTDOWN_DRAINING,
@@ -25,7 +31,6 @@ struct shutdown {
   int signal; /* the first one that ends the program; 0: none */
 };
 
-/* The state of the engine. Only engine.c and shutdown.c include this. */
 struct engine {
   struct engine_options options;
   struct frontend *frontend;
@@ -47,15 +52,15 @@ struct engine {
   struct shutdown shutdown;
 };
 
-/* The idle time ends: a step arrived, or the program ends. */
+/* Ends the idle time, because a step arrived or the program ends. */
 void engine_end_idle(struct engine *self);
 
 void shutdown_init(struct engine *engine);
 
-/* Whether the program ends or drains. */
+/* Returns true if the program ends or drains. */
 bool shutdown_has_begun(const struct engine *engine);
 
-/* The last execution is over. */
+/* To be called when the last execution is over. */
 void shutdown_no_executions(struct engine *engine);
 
 /* Begins the end, or makes it faster: see engine_signal. */

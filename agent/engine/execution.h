@@ -8,8 +8,9 @@
 #include "agent/process/process.h"
 
 /*
- * The execution of one step: its process, and the way of its output to the frontend. The engine
- * uses this; frontends see only what frontend.h declares.
+ * The execution of one step: it runs the process and passes its output to the frontend. The engine
+ * uses this; frontends see only what frontend.h declares. The hard part is a frontend without
+ * capacity: the pipes are then not read, and the end of the step waits for its last output.
  *
  *   execution = execution_new(…)       event(started)
  *   execution_prepare(execution)       its process is made, and waits
@@ -47,7 +48,7 @@ void execution_prepare(struct execution *self);
    execution was stopped before. */
 void execution_start(struct execution *self);
 
-/* The frontend has capacity again. */
+/* Continues to read the pipes, because the frontend has capacity again. */
 void execution_resume(struct execution *self);
 
 /* Whether it is over except for its last output, for which the frontend has no capacity. */

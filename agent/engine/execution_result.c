@@ -124,8 +124,7 @@ void execution_result_log(const struct execution_result *self, const struct log 
   const struct process_outcome *process = self->process;
   if (process->holder.pid != 0)
     log_line(log, failure, step->step_id,
-             "pid %d (%s) still holds its output in the background; what it prints from now on is "
-             "dropped",
+             "pid %d (%s) still holds the output in the background; its later output is lost",
              (int)process->holder.pid, process->holder.name);
   if (process->unkillable > 0)
     log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", process->unkillable);

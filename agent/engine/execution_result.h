@@ -12,8 +12,9 @@
 #include "wire/step.h"
 #include "wire/step_report.h"
 
-/* How an execution ended, as data. Each frontend makes of it what its readers expect: a StepResult,
-   a text for a model, a result file. */
+/* How an execution ended, as data. The execution fills it in, and each frontend turns it into the
+   form that its readers expect: a StepResult, a text for a model, a result file. The hard part is
+   the reason why a command did not run or was killed, which must name no secret. */
 enum execution_outcome {
   EXECUTION_EXITED,
   EXECUTION_SIGNALED,       /* by a signal that the agent did not send */

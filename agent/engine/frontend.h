@@ -7,6 +7,12 @@
 #include "wire/step.h"
 #include "wire/step_report.h"
 
+/*
+ * The interface between the engine and a frontend. Every frontend implements it and calls the
+ * engine through it. The hard part is which calls may come from inside which others: struct
+ * frontend below has the rules.
+ */
+
 /* The most executions at a time. */
 #define ENGINE_EXECUTIONS_MAX 16
 

@@ -4,6 +4,12 @@
 #include <stddef.h>
 
 /*
+ * Splits output into lines, or into pieces of raw output. Each execution has one splitter for each
+ * stream. The hard part is a line that is longer than memory may be, and a sequence of bytes that
+ * one read has cut.
+ */
+
+/*
  * The bounds of `piece_max`, in bytes. A line of up to `piece_max` bytes arrives whole. A longer
  * one arrives in partial pieces of this length, or up to three bytes less so that no UTF-8 sequence
  * is cut, and a last piece that is neither partial nor empty. The upper bound fits into Redis'
@@ -64,10 +70,11 @@ void line_splitter_set_raw(struct line_splitter *self);
    called only after line_splitter_next returned false. */
 char *line_splitter_space(struct line_splitter *self, size_t before, size_t *size);
 
-/* The caller has written `length` bytes to the space; `was_full`: the read filled it. */
+/* Takes the `length` bytes that the caller has written to the space; `was_full`: the read filled
+   it. */
 void line_splitter_filled(struct line_splitter *self, size_t length, bool was_full);
 
-/* No more bytes follow: the rest, unless it is empty, is the last line. */
+/* Notes that no more bytes follow: the rest, unless it is empty, is the last line. */
 void line_splitter_end(struct line_splitter *self);
 
 /* Returns the next line; false if more bytes are needed, or if none is left after the end. */

@@ -79,9 +79,10 @@ static void kill_victim(struct memory_guard *self, int64_t used, int64_t limit, 
   struct supervisor *background = supervisors_largest_left(self->supervisors, &most);
   const bool has_background = background != NULL;
   struct execution *victim = find_largest(self, &most, &only);
-  const char *outcome = "no step has much of it";
+  const char *outcome = "no step uses enough of it to be killed";
   if (most > 0 && most >= least) {
-    outcome = victim != NULL ? "the step was killed" : "what an earlier step has left was killed";
+    outcome = victim != NULL ? "the step was killed"
+                             : "the processes that an earlier step left were killed";
     if (victim != NULL)
       background = NULL;
   } else if (!has_background && only != NULL && execution_memory(only) > 0 &&

@@ -32,5 +32,5 @@ struct memory_guard *memory_guard_new(struct event_base *base, const struct log 
                                       struct supervisors *supervisors);
 void memory_guard_free(struct memory_guard *self);
 
-/* A step begins: the guard watches the memory until no step has processes. */
+/* Watches the memory until no step has processes. To be called when a step begins. */
 void memory_guard_watch(struct memory_guard *self);

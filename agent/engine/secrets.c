@@ -17,7 +17,7 @@ static void log_not_masked(const struct log *log, const char *step_id, const cha
   static const char *const reasons[] = {
       [MASKER_TOO_SHORT] = "no line of it has 6 bytes",
       [MASKER_TOO_LONG] = "it has more than 65536 bytes",
-      [MASKER_FULL] = "too many or too long ones are masked already",
+      [MASKER_FULL] = "too many values, or too long ones, are already masked",
   };
   static_assert(NEEDLE_MIN == 6 && MASKER_VALUE_MAX == 65536, "the reasons name them");
   log_line(log, LOG_WARN, step_id, "%s is not masked: %s", name, reasons[answer]);

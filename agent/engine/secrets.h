@@ -45,7 +45,7 @@ struct step_secrets {
 struct step_secrets secrets_add_step(struct secrets *self, const struct log *log,
                                      const struct step *step);
 
-/* The step is over. Its values stay masked until their space is needed. */
+/* Ends the use of a step's values. They stay masked until their space is needed. */
 void secrets_end_step(struct secrets *self, struct step_secrets *added);
 
 /* Masks the error of a rejected step, including the values that its payload names, as far as the

@@ -6,6 +6,12 @@
 
 #include "base/error.h"
 
+/*
+ * Executes a command in its process, and explains why that failed. A supervisor calls it in the
+ * child. The hard part is the child, which shares the memory of its supervisor until the command
+ * executes.
+ */
+
 /* The value of PATH if it is not set, as in a scratch image. */
 #define EXEC_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

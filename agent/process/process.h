@@ -12,9 +12,9 @@
 #include "base/list.h"
 
 /*
- * One command, or work, from its start until it is over. It deals in bytes and an outcome, and
- * knows no lines. The hard part is the end, which has three parts in any order: the command, its
- * two pipes, and its tree.
+ * One command, or work, from its start until it is over. The execution owns it. It deals in bytes
+ * and an outcome, and knows no lines. The hard part is the end, which has three parts in any order:
+ * the command, its two pipes, and its tree.
  *
  *   process = process_new(…)         the child exists and waits; nothing has happened yet
  *   process_go(process)              it executes; the deadline and the duration begin
@@ -102,7 +102,8 @@ struct process *process_new(const struct process_context *context, const struct 
    that could not be made, or died while it waited, is reported with `ended`. */
 void process_go(struct process *self);
 
-/* After `ended`, or to give up: then the tree is killed, and nothing checks that it is gone. */
+/* Frees the process after `ended`, or to give up: then the tree is killed, and nothing checks that
+   it is gone. */
 void process_free(struct process *self);
 
 /* Reads up to `size` bytes of a stream. Returns their number, 0 if it has ended, -1 if there are

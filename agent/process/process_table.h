@@ -7,7 +7,9 @@
 
 #include "wire/step_report.h"
 
-/* Reads /proc. Processes come and go in the meantime. */
+/* Reads what /proc says about processes. The walks of a tree, the search for the supervisors of
+   dead agents and the reports of supervisors use it. The hard part is that processes come and go in
+   the meantime, and that some files of /proc block. */
 
 /* Whether /proc is readable and of this pid namespace. In another one the numbers mean other
    processes. */

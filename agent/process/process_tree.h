@@ -19,7 +19,7 @@
 struct process_tree {
   pid_t command; /* a child that leads a process group and is not reaped; 0: none */
   /* Children that do not belong to the tree, with their descendants; NULL: all belong. */
-  bool (*is_excepted)(void *context, pid_t child);
+  bool (*is_excepted)(const void *context, pid_t child);
   void *context;
   int64_t turn_ms; /* how long a walk may take; 0: no limit */
   /* The state of the last walk; zeros at first. */

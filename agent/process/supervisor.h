@@ -7,8 +7,6 @@
 #include "base/log.h"
 #include "base/process_title.h"
 
-struct supervisor_page;
-
 /*
  * A supervisor is a child of the agent that runs one command at a time and keeps track of all
  * processes that come from it. It is a child subreaper: orphans are re-parented to it, so the
@@ -27,6 +25,8 @@ struct supervisor_page;
 /* Returns the exit code of the work. It writes to descriptors 1 and 2, may leave descriptors open
    and may change the directory. */
 typedef int supervisor_work(char *packed, size_t length);
+
+struct supervisor_page;
 
 /* Its name in ps(1) and /proc. */
 #define SUPERVISOR_NAME "agent-supervise"

@@ -98,7 +98,7 @@ static struct supervisor *find_supervisor(const struct supervisors *self, pid_t 
   return NULL;
 }
 
-static bool is_supervisor(void *context, pid_t pid) {
+static bool is_supervisor(const void *context, pid_t pid) {
   return find_supervisor(context, pid) != NULL;
 }
 

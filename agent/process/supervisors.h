@@ -123,7 +123,7 @@ struct supervisor *supervisors_largest_left(const struct supervisors *self, int6
 /* Returns whether any process of a step lives; may read /proc. */
 bool supervisors_find_processes(struct supervisors *self);
 
-/* The same, as far as the supervisors have reported. */
+/* Returns the same, as far as the supervisors have reported. */
 bool supervisors_are_busy(const struct supervisors *self);
 
 /* Whether a tree is being killed, for at most SUPERVISORS_GIVE_UP_MS. */

@@ -5,7 +5,8 @@
 #include "agent/engine/execution_result.h"
 #include "base/buffer.h"
 
-/* Formats a command that has ended, for models and for programs. Pure. */
+/* Formats the result of a command for models and for programs. The frontends that serve tool calls
+   use it. The hard part is output that exceeds what a model or a client reads. Pure. */
 
 /* A stream of more than twice as many bytes is shown by its first and its last ones, at whole lines
    if possible, with a line `...(N bytes left out)` between them. */

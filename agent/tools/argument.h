@@ -8,8 +8,9 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* The arguments of a tool as a table, which gives their JSON Schema, checks those of a call, and
-   translates them to the fields of a step. Pure. */
+/* The arguments of a tool as a table. From it, tool.c gets their JSON Schema, checks the arguments
+   of a call, and translates them to the fields of a step. The hard part is to accept what models
+   write, such as a number in quotes, without guessing. Pure. */
 enum argument_type {
   ARGUMENT_TEXT,    /* without NUL; an empty optional text counts as absent */
   ARGUMENT_BYTES,   /* a string that may be empty and contain NULs */

@@ -35,7 +35,8 @@ static int cancel_steps(struct program *program, const struct job_agent *agent, 
   int result = 0;
   if (!is_group(which) && !is_complete && count != 1)
     result = count == 0 ? error_set(error, "no step that waits or runs begins with '%.40s'", which)
-                        : error_set(error, "%zu steps begin with '%.40s'", count, which);
+                        : error_set(error, "%zu steps begin with '%.40s': give more of the ID",
+                                    count, which);
   for (size_t i = steps.count; i > 0 && result == 0; i--) {
     const struct job_step *step = &steps.list[i - 1];
     if (!is_selected(step, which, is_complete))

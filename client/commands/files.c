@@ -126,7 +126,7 @@ static int run_for_content(struct file_steps *steps) {
   int code = file_steps_do(steps);
   file_steps_complain(steps);
   if (code == 0 && !steps->answer.has_result) {
-    file_steps_error(steps, "somebody else took the result of %s", job_shorten(steps->id).text);
+    file_steps_error(steps, "another client took the result of %s", job_shorten(steps->id).text);
     code = EXIT_CLIENT;
   }
   return code;

@@ -214,8 +214,9 @@ static bool is_relative(const char *path) {
   return path != NULL && path[0] != '/';
 }
 
-/* Paths of the other commands begin where steps start. To an agent, -w begins at its own directory.
-   Without that of steps, as before 0.3, the path stays relative. */
+/* In the other commands, a relative path begins at the directory in which steps start, but an agent
+   takes the step's directory from its own current directory. So -w becomes absolute here. An agent
+   of version 0.2 does not say where steps start, and the path stays relative. */
 static void make_absolute(struct run_step *self, const struct job_agent *agent) {
   const char *start = json_field_text(agent->heartbeat, "WorkingDirectory", NULL);
   if (is_relative(self->directory) && start != NULL)

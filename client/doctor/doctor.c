@@ -119,16 +119,19 @@ enum pipeline_answer doctor_query(struct doctor *self, const char *const *words,
   return answer;
 }
 
-bool doctor_is_denied(const struct doctor *self, bool *of_key) {
-  *of_key = strstr(self->refusal, "access") != NULL && strstr(self->refusal, "key") != NULL;
+bool doctor_is_denied(const struct doctor *self) {
   return strncmp(self->refusal, "NOPERM", 6) == 0;
+}
+
+bool doctor_is_key_denied(const struct doctor *self) {
+  return doctor_is_denied(self) && strstr(self->refusal, "access") != NULL &&
+         strstr(self->refusal, "key") != NULL;
 }
 
 bool doctor_query_optional(struct doctor *self, const char *const *words, reply_handler *handler,
                            void *owner) {
   const enum pipeline_answer answer = doctor_query(self, words, handler, owner);
-  bool of_key;
-  if (answer != PIPELINE_REFUSED || !doctor_is_denied(self, &of_key) || of_key)
+  if (answer != PIPELINE_REFUSED || !doctor_is_denied(self) || doctor_is_key_denied(self))
     return answer == PIPELINE_ANSWERED;
   struct buffer rule = {0};
   doctor_add_rule(&rule, words[0]);

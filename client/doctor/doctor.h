@@ -52,8 +52,11 @@ enum pipeline_answer doctor_query(struct doctor *self, const char *const *words,
 bool doctor_query_optional(struct doctor *self, const char *const *words, reply_handler *handler,
                            void *owner);
 
-/* Whether the last refusal was for a missing right, and whether for one on a key. */
-bool doctor_is_denied(const struct doctor *self, bool *of_key);
+/* Whether Redis refused the last query because the user lacks a right. */
+bool doctor_is_denied(const struct doctor *self);
+
+/* Whether the missing right is one to use a key. */
+bool doctor_is_key_denied(const struct doctor *self);
 
 void doctor_report_refused(struct doctor *self);
 

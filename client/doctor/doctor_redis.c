@@ -90,11 +90,10 @@ bool doctor_check_connection(struct doctor *self) {
   struct program *program = self->program;
   char server[300], version[64], *pong = NULL;
   double took_ms = 0;
-  bool of_key;
   for (int i = 0; i < 2; i++) { /* the first PING waits for the connection */
     const double before_ms = now_ms();
     if (doctor_query(self, WORDS("PING"), reply_to_text, &pong) == PIPELINE_REFUSED &&
-        !doctor_is_denied(self, &of_key)) {
+        !doctor_is_denied(self)) {
       doctor_report(self, FINDING_PROBLEM, "see the log of Redis, or -u another URL",
                     "redis answers every command with an error: %s",
                     error_reply_explain(self->refusal, &program->url).text);
@@ -171,8 +170,7 @@ static void check_memory(struct doctor *self) {
     return;
   (void)snprintf(fix, sizeof fix, "CONFIG SET maxmemory %.0f", 2 * most);
   doctor_report(self, used >= most ? FINDING_PROBLEM : FINDING_WARNING, fix,
-                "memory: %s, and agents wait while there is no room",
-                figure_memory(used, most).text);
+                "memory: %s, and agents wait while redis is full", figure_memory(used, most).text);
 }
 
 static void check_role(struct doctor *self) {

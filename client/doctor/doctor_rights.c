@@ -115,16 +115,15 @@ static bool dry_run(struct doctor *self, const char *user, const struct need *ne
 static void try_need(struct doctor *self, const struct need *need, struct missing_rights *missing) {
   const char *words[NEED_WORDS + 1];
   char names[2][256];
-  bool of_key;
   if (need->kind != NEED_READ) {
     missing->is_unsure = true;
     return;
   }
   fill_words(self, need, words, names);
   if (doctor_query(self, words, reply_to_nothing, NULL) != PIPELINE_REFUSED ||
-      !doctor_is_denied(self, &of_key))
+      !doctor_is_denied(self))
     return;
-  if (of_key)
+  if (doctor_is_key_denied(self))
     missing->keys = true;
   else
     add_missing(missing, need->words[0]);

@@ -543,7 +543,7 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   }
 }
 
-/* Nobody waits until the list is deleted: it has one value, and expires. */
+/* Does not wait until the list is deleted: it has one value, and expires. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
   bool is_own;
   int failed = find_result(program, id, result, &is_own, error);

@@ -45,7 +45,7 @@ double job_agent_figure(const struct job_agent *self, const char *name);
 void job_agent_add_json(const struct job_agent *self, const char *const *names,
                         struct buffer *json);
 
-/* For a person: "0.3.0", or "0.1.0 or older". */
+/* Returns the version for a person: "0.3.0", or "0.1.0 or older". */
 const char *job_agent_version(const struct job_agent *self);
 
 /* Waits 2 s for an agent that was just started. */

@@ -137,7 +137,7 @@ static void on_reply(void *owner, const struct reply *reply) {
   if (self->unsent != &self->first)
     complete_first(self, reply);
   else
-    redis_connection_reconnect(self->connection, "a reply to no request");
+    redis_connection_reconnect(self->connection, "an unexpected reply");
 }
 
 /* Keeps the commands that were not sent. */

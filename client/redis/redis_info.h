@@ -5,6 +5,11 @@
 
 #include "client/program.h"
 
+/*
+ * Asks Redis for its INFO and reads fields of it, for the commands that show them. Redis may refuse
+ * it, and the commands then go on without it.
+ */
+
 /* Returns Redis' answer to INFO, which the caller frees, or NULL if Redis refuses. */
 char *redis_info_read(struct program *program);
 

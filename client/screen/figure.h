@@ -4,21 +4,23 @@
 
 #include "base/buffer.h"
 
-/* Formats numbers for people and as JSON. */
+/* Formats numbers for people and as JSON. Every table and status line uses it. Memory and time have
+   at most a few characters, so that columns stay narrow. */
 struct figure {
   char text[32];
 };
 
-/* "12s", "4m12s", "11m", "3h05m", "6d23h"; "0s" for a negative number. */
+/* Returns "12s", "4m12s", "11m", "3h05m" or "6d23h"; "0s" for a negative number. */
 struct figure figure_duration(int64_t seconds);
 
-/* The same, with a decimal below a minute: "12.4s". */
+/* Returns the same, with a decimal below a minute: "12.4s". */
 struct figure figure_elapsed(double seconds);
 
-/* "1.2/2.0G", "18M/2.0G", or "18M". Negative numbers: unknown bytes ("-"), and no limit. */
+/* Returns "1.2/2.0G", "18M/2.0G", or "18M". Negative bytes are unknown ("-"); a negative limit
+   stands for none. */
 struct figure figure_memory(double bytes, double limit);
 
-/* "1,204" */
+/* Returns "1,204". */
 struct figure figure_count(int64_t count);
 
 /* Adds ,"name":12.5 with at most three decimals, or null for a negative number. The comma is left

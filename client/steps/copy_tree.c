@@ -194,7 +194,7 @@ static int list_directory(struct copy_tree *self) {
   if (self->list == NULL) {
     file_steps_error(steps, "cannot list %s: %s", self->directory,
                      steps->answer.has_result ? "a secret in it is masked"
-                                              : "somebody else took the result");
+                                              : "another client took the result");
     return steps->answer.has_result ? EXIT_FOUND : EXIT_CLIENT;
   }
   self->item = self->list->child;

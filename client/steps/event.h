@@ -8,8 +8,15 @@
 #include "base/buffer.h"
 #include "wire/step_report.h"
 
+/*
+ * Reads the events of a job from its stream. `run`, `follow` and the recordings use it. The hard
+ * part is that others may write to the stream, too: an entry may be anything.
+ */
+
 /* An entry of the stream of events has an id such as "1700000000000-0". */
 #define ENTRY_ID_SIZE 48
+
+/* Returns a number below, at or above 0, as strcmp does, for the order of two ids in the stream. */
 int entry_compare(const char *entry, const char *other);
 
 /* Sets the largest id below this one: the range "(ID" needs Redis 6.2. */

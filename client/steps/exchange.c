@@ -166,7 +166,7 @@ static int conclude(struct exchange *self) {
     (void)job_take_result(self->program, self->watch.id, &self->result, &error);
   if (!has_step(self)) /* its last event arrived meanwhile */
     return GO_ON;
-  /* Somebody else may have taken the result of a cancelled step. */
+  /* Another client may have taken the result of a cancelled step. */
   if (self->result != NULL ? is_late || has_no_events(self->result)
                            : is_late && self->cancel != CANCEL_NONE) {
     self->state = EXCHANGE_ENDED;
@@ -326,7 +326,8 @@ static void count_last_missed(struct exchange *self) {
   self->missed += events > self->seq ? events - self->seq : 0;
 }
 
-/* A step leaves the lists when its result is pushed. If there is none then, somebody took it. */
+/* A step leaves the lists when its result is pushed. Without one, another
+   client has taken it. */
 static void take_result(struct exchange *self) {
   struct error ignored;
   bool is_there = true;

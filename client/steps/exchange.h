@@ -56,7 +56,7 @@ struct exchange {
 
   /* The step: */
   struct job_short_id name;
-  char *result; /* NULL: not found yet, or somebody else took it */
+  char *result; /* NULL: not found yet, or another client took it */
   struct outcome outcome;
   uint64_t seq;          /* of its last event */
   uint64_t missed;       /* events that were trimmed before they could be read */

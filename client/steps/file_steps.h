@@ -4,7 +4,8 @@
 #include "client/steps/exchange.h"
 
 /*
- * Runs steps for their answer rather than for their events: the file kinds.
+ * Runs steps of the file kinds, for their answer rather than for their events. The commands that
+ * read, write, list and search files use it. It owns an exchange (exchange.h).
  *
  *   file_steps_begin(&steps, program)
  *     file_steps_new(&steps, "readFile"); step_text_string(&steps.json, "path", path);
@@ -17,7 +18,7 @@ struct file_answer {
   /* The result's outputContent: as text, with a NUL, and as JSON. NULL if there is none. */
   char *content, *raw;
   size_t length;
-  bool has_result; /* false: somebody else took the result */
+  bool has_result; /* false: another client took the result */
   char *message;   /* the error; NULL if it was shown already */
 };
 

@@ -228,10 +228,12 @@ static int find_in_lists(struct program *program, const char *id, struct history
     }
   }
   job_steps_release(&steps);
-  return found > 1 ? error_set(error, "%zu steps begin with '%.40s'", found, id) : result;
+  return found > 1
+             ? error_set(error, "%zu steps begin with '%.40s': give more of the ID", found, id)
+             : result;
 }
 
-/* Without the right to ask Redis, this machine's clock has to do. */
+/* Returns the time of Redis, or of this machine if Redis refuses TIME. */
 static int64_t read_clock_ms(struct program *program) {
   struct texts time = {0};
   struct error ignored;
@@ -266,7 +268,7 @@ int history_find(struct program *program, const struct history_query *query,
   if (scan.state == SCAN_TOO_LARGE)
     return error_set(error, "an event is larger than this program reads");
   if (search.state == SEARCH_AMBIGUOUS)
-    return error_set(error, "several steps begin with '%.40s'", query->id);
+    return error_set(error, "several steps begin with '%.40s': give more of the ID", query->id);
   if (query->id != NULL && history->id[0] == '\0')
     return error_set(error, "no step that waits, runs, or has events begins with '%.40s'",
                      query->id);

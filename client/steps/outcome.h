@@ -5,8 +5,9 @@
 #include "client/program.h"
 #include "client/steps/event.h"
 
-/* How a step ended: its exit code for the shell, and a sentence for a person. It is read from the
-   StepResult or, if somebody else took that, from the event `completed`. */
+/* How a step ended: its exit code for the shell, and a sentence for a person. `run`, `follow` and
+   exchange.h use it. It is read from the StepResult or, if another client took that, from the event
+   `completed`. */
 struct outcome {
   int code;        /* what the client exits with: exit_code.h */
   bool has_result; /* there is a StepResult */

@@ -51,6 +51,6 @@ int recording_begin(struct recording *self, enum recording_format format, const 
 int recording_add(struct recording *self, const struct event_view *view, const char *note,
                   struct error *error);
 
-/* `outcome` says how the step ended. */
+/* Completes the file, which then appears. `outcome` says how the step ended. */
 int recording_finish(struct recording *self, const char *outcome, struct error *error);
 void recording_release(struct recording *self);

@@ -48,7 +48,7 @@ int remote_archive_begin(struct remote_archive *self, struct file_steps *steps, 
   if (code != 0)
     return transfer_code(code);
   if (content == NULL) {
-    file_steps_error(steps, "cannot make an archive: somebody else took the result");
+    file_steps_error(steps, "cannot make an archive: another client took the result");
     return EXIT_CLIENT;
   }
   self->is_gnu = content[0] == '+';

@@ -80,10 +80,10 @@ int step_watch_take_signal(struct step_watch *self);
 /* Reads events from now on, also after a failure, except while output that shows them is behind. */
 void step_watch_read(struct step_watch *self);
 
-/* From now on this step is waited for; NULL: none. The id is borrowed. */
+/* Waits for this step from now on; NULL: for none. The id is borrowed. */
 void step_watch_expect(struct step_watch *self, const char *id);
 
-/* The step has started: it does not wait in the lists anymore. */
+/* Notes that the step has started, and no longer waits in the lists. */
 void step_watch_set_started(struct step_watch *self);
 
 /* Looks for the step in the next turn instead of after 2 s. */

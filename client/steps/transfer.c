@@ -70,7 +70,7 @@ int transfer_next(struct transfer_in *self) {
     return code;
   }
   if (!self->steps->answer.has_result) {
-    failed = "somebody else took the result";
+    failed = "another client took the result";
     failure = EXIT_CLIENT;
   } else if (parse_piece(&self->steps->answer, &size, &self->bytes) != 0) {
     failed = "a secret in it is masked";

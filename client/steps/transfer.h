@@ -6,8 +6,9 @@
 
 #include "client/steps/file_steps.h"
 
-/* Moves files of any size out of the sandbox and into it, in pieces that fit into a step. Functions
-   return 0, or the exit code after an error message. */
+/* Moves files of any size out of the sandbox and into it, in pieces that fit into a step. `read`,
+   `write` and `cp` use it. The hard part is to leave neither half a file nor a temporary one.
+   Functions return 0, or the exit code after an error message. */
 
 /* --- out of the sandbox: readBytes ------------------------------------------------------------ */
 

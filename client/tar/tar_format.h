@@ -2,7 +2,8 @@
 
 #include <stdint.h>
 
-/* POSIX.1-2017, pax, "ustar Interchange Format", with the additions of GNU tar. */
+/* The format of an archive: POSIX.1-2017, pax, "ustar Interchange Format", with the additions of
+   GNU tar. tar_pack.c and tar_unpack.c share it. Its numbers are octal digits. */
 #define TAR_BLOCK 512
 
 struct tar_header {

@@ -32,7 +32,8 @@ JOB_TEST(follow_shows_a_step_that_has_ended_and_exits_with_its_code) {
 JOB_TEST(a_prefix_must_belong_to_one_step) {
   run_script(job, ID, "echo a");
   run_script(job, OTHER, "echo b");
-  sandbox_expect(job, "$S follow 1111", 125, "", "sandbox: several steps begin with '1111'\n");
+  sandbox_expect(job, "$S follow 1111", 125, "",
+                 "sandbox: several steps begin with '1111': give more of the ID\n");
   sandbox_expect(job, "$S follow 11111111-B", 0, "b\n", "");
   sandbox_expect(job, "$S follow 3333", 125, "",
                  "sandbox: no step that waits, runs, or has events begins with '3333'\n");
@@ -54,7 +55,8 @@ JOB_TEST(a_complete_id_wins_over_longer_ones) {
     job_push_json(job, job_format(job, "{'stepId':'%s','command':'true'}", waiting[i]));
   sandbox_expect(job, "$S cancel 2", 0, "", "cancelling 2\n");
   assert_string_equal(job_text(job_result(job), "stepId"), "2");
-  sandbox_expect(job, "$S cancel 2", 125, "", "sandbox: 3 steps begin with '2'\n");
+  sandbox_expect(job, "$S cancel 2", 125, "",
+                 "sandbox: 3 steps begin with '2': give more of the ID\n");
 }
 
 JOB_TEST(follow_waits_for_a_step_and_shows_it_to_its_end) {

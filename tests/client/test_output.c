@@ -32,7 +32,7 @@ struct killing {
 };
 
 /* Ten times per second, all connections are lost. */
-static bool has_ended(void *context) {
+static bool kill_connections_until_end(void *context) {
   struct killing *self = context;
   if (wait_now_ms() >= self->next_ms) {
     self->next_ms = wait_now_ms() + 100;
@@ -46,7 +46,7 @@ JOB_TEST(every_byte_arrives_across_lost_connections) {
   sandbox_expect(job, job_format(job, "head -c 20000000 /dev/urandom >%s", file), 0, "", "");
   struct killing killing = {.job = job};
   killing.client = sandbox_start(job, job_format(job, "$S run -- cat %s | cmp - %s", file, file));
-  assert_true(wait_until(has_ended, &killing, WAIT_BOUND_MS));
+  assert_true(wait_until(kill_connections_until_end, &killing, WAIT_BOUND_MS));
   assert_int_equal(agent_process_wait(killing.client, 0), 0);
   agent_process_free(killing.client);
 }

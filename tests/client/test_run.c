@@ -54,7 +54,7 @@ JOB_TEST(run_sets_directory_variables_and_input) {
 }
 
 /* Otherwise the command would get another argument than the user has written. */
-JOB_TEST(run_rejects_what_is_not_utf_8) {
+JOB_TEST(run_rejects_arguments_that_are_not_utf_8) {
   static const struct {
     const char *words, *error;
   } cases[] = {{"run -- touch a \"pushed$B\"", "argument 2 is not UTF-8: pushed\xFF"},

@@ -182,7 +182,7 @@ static void expect_a_signal_to_end_it(struct job *job, const char *command) {
   close(pipe_fd);
 }
 
-JOB_TEST(a_signal_ends_a_client_whose_output_nobody_reads) {
+JOB_TEST(a_signal_ends_a_client_without_a_reader) {
   const char *yes = job_format(job, "yes %s", job_sleep(job, 600));
   const char *file = job_write(job, "zeros", "", 0644);
   sandbox_expect(job, job_format(job, "head -c 9000000 /dev/zero >%s", file), 0, "", "");

@@ -65,7 +65,7 @@ struct killing {
   int64_t next_ms;
 };
 
-static bool is_done(void *context) {
+static bool kill_until_done(void *context) {
   struct killing *killing = context;
   struct trial *trial = killing->trial;
   if (wait_now_ms() >= killing->next_ms) {
@@ -82,7 +82,7 @@ void network_client_kill(struct trial *trial) {
   work_push_lines(&trial->work, 3, 1);
   trial_start_agent(trial);
   work_wait_events(&trial->work, 1);
-  if (!wait_until(is_done, &(struct killing){.trial = trial}, 4 * BOUND_MS))
+  if (!wait_until(kill_until_done, &(struct killing){.trial = trial}, 4 * BOUND_MS))
     tally_find(trial->tally, TALLY_WRONG, 1, "the agent never gets through");
   job_push_shutdown(trial->job);
   trial_finish(trial, BOUND_MS);

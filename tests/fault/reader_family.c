@@ -119,7 +119,7 @@ static void break_something(struct flow_reader *self, int64_t now_ms) {
   trial_start_agent(trial);
 }
 
-static bool is_done(void *context) {
+static bool take_turn(void *context) {
   struct flow_reader *self = context;
   int64_t now_ms = wait_now_ms();
   bool is_answered = count_results(self) >= STEPS;
@@ -166,7 +166,7 @@ void read_with_flow_control(struct trial *trial) {
   push_steps(&self);
   trial_start_agent(trial);
   self.life_ms = wait_now_ms() + trial_random(trial, LIFE_MS);
-  if (!wait_until(is_done, &self, BOUND_MS))
+  if (!wait_until(take_turn, &self, BOUND_MS))
     tally_find(trial->tally, TALLY_WRONG, 1, "a command or a result waits forever");
   check_list(&self, "results:even", 0);
   check_list(&self, "results:odd", 1);

@@ -164,13 +164,13 @@ struct watch {
   long events; /* the number of events at the last check */
 };
 
-static bool agent_has_ended(void *context) {
+static bool watch_agent_end(void *context) {
   struct watch *watch = context;
   reader_glance(&watch->reader);
   return !agent_process_is_running(watch->trial->job->agent);
 }
 
-static bool has_more_events(struct watch *watch) {
+static bool count_more_events(struct watch *watch) {
   long before = watch->events;
   watch->events = reader_event_count(&watch->reader);
   return watch->events != before;
@@ -181,8 +181,8 @@ void trial_finish(struct trial *self, int bound_ms) {
   reader_init(&watch.reader, self->job->server, self->job->id, self->tally);
   bool has_ended;
   do
-    has_ended = wait_until(agent_has_ended, &watch, bound_ms);
-  while (!has_ended && has_more_events(&watch));
+    has_ended = wait_until(watch_agent_end, &watch, bound_ms);
+  while (!has_ended && count_more_events(&watch));
   if (!has_ended)
     tally_find(self->tally, TALLY_WRONG, 1, "the agent still runs, and nothing came in %d ms",
                bound_ms);

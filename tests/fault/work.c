@@ -146,7 +146,7 @@ static long long count_events(struct job *job) {
   return entries;
 }
 
-static bool has_more(void *context) {
+static bool count_more(void *context) {
   struct sought *sought = context;
   long long before = sought->entries;
   sought->entries = count_events(sought->job);
@@ -156,6 +156,6 @@ static bool has_more(void *context) {
 void work_wait_events(const struct work *self, long long entries) {
   struct sought sought = {self->job, count_events(self->job)};
   while (sought.entries < entries)
-    if (!wait_until(has_more, &sought, WAIT_BOUND_MS))
+    if (!wait_until(count_more, &sought, WAIT_BOUND_MS))
       job_fail(self->job, "never %lld events", entries);
 }

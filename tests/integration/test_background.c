@@ -24,7 +24,7 @@ static bool has_counted(void *context) {
   return count_of(counter->path) >= counter->expected;
 }
 
-JOB_TEST(a_background_process_may_go_on_writing) {
+JOB_TEST(a_background_process_may_continue_to_write) {
   const char *path = job_path(job, "count");
   const char *script = job_format(
       job,

@@ -52,20 +52,20 @@ static void expect_refusal(struct job *job, const char *text, const char *names,
   job_expect_part(job, result, "errorMessage", "expected");
 }
 
-JOB_TEST(a_payload_that_is_not_a_step_is_refused) {
+JOB_TEST(a_payload_that_is_not_a_step_is_rejected) {
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
     expect_refusal(job, whole[i].payload, whole[i].names, whole[i].step_id);
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(a_step_with_an_invalid_field_is_refused) {
+JOB_TEST(a_step_with_an_invalid_field_is_rejected) {
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     expect_refusal(job, job_format(job, "{'stepId':'s',%s}", fields[i].payload), fields[i].names,
                    "s");
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(an_invalid_shutdown_is_refused) {
+JOB_TEST(an_invalid_shutdown_is_rejected) {
   expect_refusal(job, "{'kind':'shutdown'}", "stepId", NIL);
   expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':1.5}", "schemaVersion", "s");
   job_expect_to_go_on(job);
@@ -125,7 +125,7 @@ LARGE_TEST(a_payload_of_64_mib_is_accepted) {
   expect_usual_memory(job);
 }
 
-LARGE_TEST(a_payload_over_64_mib_is_refused) {
+LARGE_TEST(a_payload_over_64_mib_is_rejected) {
   expect_refusal_of_size(job, (size_t)64 * MIB + 1);
   expect_usual_memory(job);
   job_expect_to_go_on(job);
@@ -157,7 +157,7 @@ static void start_with_8_mebibytes(struct job *job) {
   job_start_agent(job, NULL);
 }
 
-SHORT_TEST(a_payload_that_does_not_fit_into_memory_is_refused) {
+SHORT_TEST(a_payload_that_does_not_fit_into_memory_is_rejected) {
   enum { VALUES = 150000 };
   static char values[2 * VALUES];
   for (size_t i = 0; i < VALUES; i++)

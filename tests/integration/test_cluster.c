@@ -113,7 +113,7 @@ static void wait_for_events(struct job *job, long long more) {
 
 /* Moves the slot as redis-cli does. The output of the step waits meanwhile, and then goes to the
    new node. */
-TEST_WITH(struct scene *scene, a_step_goes_on_while_its_job_moves_to_another_node, set_up,
+TEST_WITH(struct scene *scene, a_step_continues_while_its_job_moves_to_another_node, set_up,
           tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", "--events-maxlen", "0", NULL);

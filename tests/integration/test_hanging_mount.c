@@ -101,7 +101,7 @@ struct leaving {
   int64_t seen_ms; /* when it was last seen running */
 };
 
-static bool has_left(void *context) {
+static bool watch_agent(void *context) {
   struct leaving *self = context;
   int64_t now_ms = wait_now_ms();
   bool runs = agent_process_is_running(self->agent);
@@ -118,7 +118,7 @@ TEST_WITH(struct job *job, a_signal_is_obeyed_while_a_step_hangs, job_setup_serv
   struct leaving leaving = {job->agent, wait_now_ms()};
   int64_t ordered_ms = leaving.seen_ms;
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
-  (void)wait_until(has_left, &leaving, WAIT_BOUND_MS);
+  (void)wait_until(watch_agent, &leaving, WAIT_BOUND_MS);
   job_expect_exit(job, 128 + SIGTERM);
   assert_true(leaving.seen_ms - ordered_ms < LEAVE_BOUND_MS);
   hanging_mount_release(&scene.mount);
@@ -129,7 +129,7 @@ struct hanging_supervisor {
 };
 
 /* Finds the supervisor whose child hangs. */
-static bool has_hanging_child(void *context) {
+static bool find_hanging_child(void *context) {
   struct hanging_supervisor *self = context;
   for (int i = 0; (self->pid = proc_child_of(self->agent, i)) != 0; i++)
     if (proc_sleeps_in(proc_child_of(self->pid, 0), SYS_chdir))
@@ -149,7 +149,7 @@ TEST_WITH(struct job *job, an_orphaned_supervisor_sleeps_while_its_step_hangs, j
   begin(&scene, job);
   job_push(job, step_in(&scene, scene.inside, "true"));
   struct hanging_supervisor supervisor = {.agent = agent_process_pid(job->agent)};
-  assert_true(wait_until(has_hanging_child, &supervisor, WAIT_BOUND_MS));
+  assert_true(wait_until(find_hanging_child, &supervisor, WAIT_BOUND_MS));
   assert_int_equal(kill(supervisor.agent, SIGKILL), 0);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
   assert_true(wait_until(is_asleep, &supervisor, WAIT_BOUND_MS));

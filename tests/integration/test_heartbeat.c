@@ -35,7 +35,7 @@ struct watch {
   int beats, expected;
 };
 
-static bool has_beaten(void *context) {
+static bool count_beats(void *context) {
   enum { PAUSE_MS = 5 }; /* of wait_until */
   struct watch *self = context;
   long long left = time_left(self->job);
@@ -56,7 +56,7 @@ static bool has_beaten(void *context) {
 
 static void expect_beats(struct job *job, int count, long long floor) {
   struct watch watch = {.job = job, .floor = floor, .expected = count};
-  if (!wait_until(has_beaten, &watch, count * PERIOD_MS + WAIT_BOUND_MS))
+  if (!wait_until(count_beats, &watch, count * PERIOD_MS + WAIT_BOUND_MS))
     job_fail(job, "%d beats, not %d", watch.beats, count);
 }
 

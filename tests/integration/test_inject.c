@@ -97,7 +97,7 @@ INJECTION_TEST(the_target_may_be_relative_or_have_spaces) {
   assert_non_null(realpath(agent_process_program(), program));
   self->setup.program = program;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    injection_has_succeeded(injection_start(self, rows[i][0]));
+    injection_expect_success(injection_start(self, rows[i][0]));
     injection_expect_copy(self, rows[i][1]);
   }
 }
@@ -134,7 +134,7 @@ INJECTION_TEST(inject_replaces_a_running_program) {
     struct agent_process *injector = injection_start(self, injection_path(self, "agent"));
     while (agent_process_is_running(injector))
       expect_runs(self, "agent", 0);
-    injection_has_succeeded(injector);
+    injection_expect_success(injector);
   }
   assert_true(agent_process_is_running(running));
   agent_process_free(running);
@@ -157,9 +157,9 @@ INJECTION_TEST(an_ordinary_user_can_run_but_not_read_the_copy) {
   injection_make_directory(self, "own", 0755, 1000);
   self->setup.uid = 1000;
   self->setup.program = injection_path(self, "shared/agent");
-  injection_is_refused(self, "own/agent", "own/agent",
-                       "the running program cannot be read: Permission denied",
-                       "as a user who may read it");
+  injection_expect_refusal(self, "own/agent", "own/agent",
+                           "the running program cannot be read: Permission denied",
+                           "as a user who may read it");
 }
 
 /* With the fsGroup of a pod, for example, the shared directory has another owner. */
@@ -237,10 +237,10 @@ INJECTION_TEST_IF(agent_process_is_shipped(), inject_works_in_an_empty_root) {
   snprintf(root, sizeof root, "%s", injection_path(self, "root"));
   self->setup.root = root;
   self->setup.prepare = limit_memory;
-  injection_has_succeeded(injection_start(self, "/first"));
+  injection_expect_success(injection_start(self, "/first"));
   injection_expect_copy(self, "root/first");
   self->setup.uid = 1000;
-  injection_has_succeeded(injection_start(self, "/shared/agent"));
+  injection_expect_success(injection_start(self, "/shared/agent"));
   injection_expect_copy(self, "root/shared/agent");
   assert_int_equal(injection_count(self, "root"), 4);
 }

@@ -88,7 +88,7 @@ static void put_files(struct injection *self) {
 }
 
 static void inject(struct injection *self, const char *target) {
-  injection_has_succeeded(injection_start(self, target));
+  injection_expect_success(injection_start(self, target));
 }
 
 static struct stat look(struct injection *self, const char *name) {
@@ -149,7 +149,7 @@ CARRIER_TEST(inject_copies_tools_authorities_and_client) {
   }
 }
 
-CARRIER_TEST(inject_copies_only_what_the_carrier_has) {
+CARRIER_TEST(inject_copies_only_the_files_of_the_carrier) {
   inject(self, "/shared/");
   injection_write(self, "root/python", "no directory is no tools", 0644);
   injection_make_directory(self, "root/" BUNDLE, 0755, 0); /* a directory is not a bundle */
@@ -194,8 +194,8 @@ CARRIER_TEST(inject_replaces_a_link_and_does_not_follow_it) {
 
 /* --- failures --------------------------------------------------------------------------------- */
 
-static void is_refused(struct injection *self, const char *target, const char *where,
-                       const char *reason) {
+static void expect_refusal(struct injection *self, const char *target, const char *where,
+                           const char *reason) {
   struct agent_process *injector = injection_start(self, target);
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 3);
   if (strstr(agent_process_log(injector), where) == NULL ||
@@ -248,7 +248,7 @@ CARRIER_TEST(a_failed_injection_is_explained_and_leaves_nothing) {
   assert_int_equal(mkfifo(injection_path(self, "root/bundle/fifo/" BUNDLE), 0644), 0);
   int before = injection_count(self, "root");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    is_refused(self, rows[i].target, rows[i].where, rows[i].reason);
+    expect_refusal(self, rows[i].target, rows[i].where, rows[i].reason);
     assert_int_equal(injection_count(self, "root"), before);
   }
 }
@@ -258,12 +258,12 @@ CARRIER_TEST(inject_names_a_file_that_it_cannot_read) {
   put_files(self);
   self->setup.uid = 1000;
   assert_int_equal(chmod(injection_path(self, "root/" BUNDLE), 0600), 0);
-  is_refused(self, "/shared/a/agent", "cannot read /" BUNDLE, "Permission denied");
+  expect_refusal(self, "/shared/a/agent", "cannot read /" BUNDLE, "Permission denied");
   assert_int_equal(chmod(injection_path(self, "root/" BUNDLE), 0644), 0);
   assert_int_equal(chmod(injection_path(self, "root/" CLIENT), 0600), 0);
-  is_refused(self, "/shared/a/agent", "cannot read /" CLIENT, "Permission denied");
+  expect_refusal(self, "/shared/a/agent", "cannot read /" CLIENT, "Permission denied");
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0600), 0);
-  is_refused(self, "/shared/a/agent", "/shared/a/python/lib/.hidden", "Permission denied");
+  expect_refusal(self, "/shared/a/agent", "/shared/a/python/lib/.hidden", "Permission denied");
   assert_int_equal(injection_count(self, "root/shared"), 0);
 }
 
@@ -276,7 +276,7 @@ static void limit_file_size(const void *context) {
 
 CARRIER_TEST(a_file_size_limit_is_an_error) {
   self->setup.prepare = limit_file_size;
-  is_refused(self, "/new/agent", "/new/agent", "File too large");
+  expect_refusal(self, "/new/agent", "/new/agent", "File too large");
   assert_int_not_equal(access(injection_path(self, "root/new"), F_OK), 0);
 }
 
@@ -288,7 +288,7 @@ CARRIER_TEST(a_failed_rename_leaves_no_hidden_files) {
   injection_write(self, "root/shared/agent", "old", 0755);
   const char *target = injection_path(self, "root/shared/agent");
   assert_int_equal(mount(injection_path(self, "root/agent"), target, NULL, MS_BIND, NULL), 0);
-  is_refused(self, "/shared", "/shared/agent", "busy");
+  expect_refusal(self, "/shared", "/shared/agent", "busy");
   assert_int_equal(umount(target), 0);
   expect_content(self, "root/shared/agent", S_IFREG | 0755, "old");
   expect_files(self, "authorities", "client");

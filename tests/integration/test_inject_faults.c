@@ -41,11 +41,11 @@ INJECTION_TEST(a_failed_injection_is_explained_and_leaves_nothing) {
   } rows[] = {
       {0, "noexec", "noexec/agent", "mounted noexec", "mount it with exec"},
       {0, "noexec/a/b/agent", "noexec/a/b/agent", "mounted noexec", "name another target"},
-      {0, "small", "small/agent", "No space left", "more room"},
-      {0, "small/a/b/agent", "small/a/b/agent", "No space left", "more room"},
-      {0, "small/old", "small/old", "No space left", "more room"},
-      {0, "few/a/agent", "few/a/agent", "No space left", "more room"},
-      {0, "few/a/b/agent", "few/a/b", "No space left", "more room"},
+      {0, "small", "small/agent", "No space left", "more space"},
+      {0, "small/a/b/agent", "small/a/b/agent", "No space left", "more space"},
+      {0, "small/old", "small/old", "No space left", "more space"},
+      {0, "few/a/agent", "few/a/agent", "No space left", "more space"},
+      {0, "few/a/b/agent", "few/a/b", "No space left", "more space"},
       {0, "fixed/agent", "fixed/agent", "Read-only", "mount the volume writ"},
       {0, "fixed/a/b/", "fixed/a", "Read-only", "mount the volume writ"},
       {1000, "roots", "roots/agent", "Permission denied", "fsGroup"},
@@ -73,7 +73,7 @@ INJECTION_TEST(a_failed_injection_is_explained_and_leaves_nothing) {
   int before = injection_count(self, "");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     self->setup.uid = rows[i].uid;
-    injection_is_refused(self, rows[i].target, rows[i].where, rows[i].reason, rows[i].advice);
+    injection_expect_refusal(self, rows[i].target, rows[i].where, rows[i].reason, rows[i].advice);
     assert_int_equal(injection_count(self, ""), before);
   }
   struct stat old;
@@ -87,11 +87,11 @@ INJECTION_TEST(a_name_that_is_too_long_is_rejected) {
   char name[300];
   memset(name, 'n', sizeof name);
   name[sizeof name - 1] = '\0';
-  injection_is_refused(self, name, "nnn", "too long", "shorter");
+  injection_expect_refusal(self, name, "nnn", "too long", "shorter");
   name[256] = '\0';
   char below[310];
   snprintf(below, sizeof below, "new/%s", name);
-  injection_is_refused(self, below, "new/nnn", "too long", "shorter");
+  injection_expect_refusal(self, below, "new/nnn", "too long", "shorter");
   char path[PATH_MAX + 10];
   memset(path, '/', sizeof path);
   path[sizeof path - 1] = '\0';
@@ -159,15 +159,15 @@ INJECTION_TEST(inject_reports_errors_of_the_disk) {
     struct fault faults[3];
     const char *reason, *advice;
   } rows[] = {
-      {{{SYS_pwrite64, EIO}}, " error; ", "healthy"},
-      {{{SYS_fsync, EIO}}, " error; ", "healthy"},
-      {{{SYS_renameat, EIO}}, " error; ", "healthy"},
-      {{{SYS_fchmod, EIO}}, " error; ", "healthy"},
-      {{{SYS_pwrite64, EDQUOT}}, "uota exceeded", "more room"},
+      {{{SYS_pwrite64, EIO}}, " error; ", "for errors"},
+      {{{SYS_fsync, EIO}}, " error; ", "for errors"},
+      {{{SYS_renameat, EIO}}, " error; ", "for errors"},
+      {{{SYS_fchmod, EIO}}, " error; ", "for errors"},
+      {{{SYS_pwrite64, EDQUOT}}, "uota exceeded", "more space"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     use_faults(self, rows[i].faults);
-    injection_is_refused(self, "a/b/agent", "a/b/agent", rows[i].reason, rows[i].advice);
+    injection_expect_refusal(self, "a/b/agent", "a/b/agent", rows[i].reason, rows[i].advice);
     assert_int_equal(injection_count(self, ""), 0);
   }
 }
@@ -176,7 +176,7 @@ INJECTION_TEST(inject_reports_errors_of_the_disk) {
 INJECTION_TEST_IF(agent_process_is_shipped(), inject_reports_errors_of_reading_back) {
   static const struct fault faults[] = {{SYS_pread64, EIO}, {0, 0}};
   use_faults(self, faults);
-  injection_is_refused(self, "a/b/agent", "a/b/agent", "cannot read back", "healthy");
+  injection_expect_refusal(self, "a/b/agent", "a/b/agent", "cannot read back", "for errors");
   assert_int_equal(injection_count(self, ""), 0);
 }
 
@@ -188,7 +188,7 @@ INJECTION_TEST(inject_reports_a_program_that_it_cannot_read) {
   snprintf(program, sizeof program, "%s", injection_path(self, "closed"));
   self->setup.program = program;
   self->setup.uid = 1000;
-  injection_is_refused(self, "shared/agent", "shared/agent", "Permission denied", "start it");
+  injection_expect_refusal(self, "shared/agent", "shared/agent", "Permission denied", "start it");
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 

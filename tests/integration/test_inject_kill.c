@@ -144,7 +144,7 @@ static void expect_new(struct injection *self) {
 /* The next injector succeeds and leaves only its own files. */
 static void expect_next(struct injection *self) {
   self->setup.prepare = NULL;
-  injection_has_succeeded(injection_start(self, "/shared/"));
+  injection_expect_success(injection_start(self, "/shared/"));
   expect_new(self);
 }
 
@@ -161,7 +161,7 @@ CARRIER_TEST(concurrent_injections_survive_the_death_of_some) {
   }
   for (int i = 0; i < AT_ONCE; i++)
     end_of(injectors[i], i % 3 == 1);
-  injection_has_succeeded(injection_start(self, "/shared/another"));
+  injection_expect_success(injection_start(self, "/shared/another"));
   assert_int_equal(unlink(injection_path(self, "root/shared/another")), 0);
   expect_next(self);
   reader_stop(&reader);

@@ -869,7 +869,7 @@ MCP_TEST(the_server_stops_reading_while_answers_are_not_read) {
 
 /* The text of waiting calls is bounded. Further calls are refused, so that other requests are
    answered. */
-MCP_TEST(the_server_refuses_calls_above_a_bound) {
+MCP_TEST(the_server_rejects_calls_above_a_bound) {
   enum { RUN = 16, CALLS = 70 };
   for (int i = 1; i <= RUN; i++)
     mcp_client_call(client, i, formatted("touch up.%d; " GATE("go"), i), false);

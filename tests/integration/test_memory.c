@@ -149,7 +149,7 @@ LIMITED_TEST(the_guard_ends_larger_background_processes_first) {
                      job_script(job, "dd if=/dev/zero bs=14M count=2 2>&- | sleep 600.225 & "
                                      "echo up; wait"),
                      "up");
-  agent_process_wait_log(job->agent, "what an earlier step has left was killed");
+  agent_process_wait_log(job->agent, "the processes that an earlier step left were killed");
   assert_true(proc_wait_gone("sleep 600.224", WAIT_BOUND_MS));
   assert_true(proc_wait_for("sleep 600.225", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, next);
@@ -183,7 +183,7 @@ LIMITED_TEST(the_guard_ends_a_step_that_fills_a_memory_file_system) {
                                   "sleep 600.231",
                                   file);
   const cJSON *next = job_push_until(job, job_script(job, script), "up");
-  agent_process_wait_log(job->agent, "no step has much of it");
+  agent_process_wait_log(job->agent, "no step uses enough of it to be killed");
   assert_true(proc_wait_for("sleep 600.231", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, next);
   assert_string_equal(job_text(end_of(job_result_of(job, next)), "cause"), "cancelled");
@@ -292,7 +292,8 @@ FAKED_TEST(the_guard_also_works_while_no_step_runs) {
   (void)job_run(job, job_script(job, "(" HOLDER("sleep 600.228") ") >/dev/null 2>&1 &"));
   wait_holding();
   use_memory(faked, 99000000);
-  agent_process_wait_log(job->agent, EXHAUSTED "what an earlier step has left was killed");
+  agent_process_wait_log(job->agent,
+                         EXHAUSTED "the processes that an earlier step left were killed");
   assert_true(proc_wait_gone("sleep 600.228", WAIT_BOUND_MS));
   job_expect_to_go_on(job);
 }
@@ -325,7 +326,7 @@ FAKED_TEST(the_guard_spares_a_step_that_may_not_own_the_files_in_memory) {
   use_files(faked, 10000000, 10000000);
   const cJSON *step = job_push_endless(job, "sleep 600.233");
   use_files(faked, 99000000, 90000000);
-  agent_process_wait_log(job->agent, EXHAUSTED "no step has much of it");
+  agent_process_wait_log(job->agent, EXHAUSTED "no step uses enough of it to be killed");
   assert_true(proc_wait_for("sleep 600.233", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, step);
   assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
@@ -337,7 +338,7 @@ struct again {
 };
 
 /* Alternates between enough and too little memory, each longer than one check of the guard. */
-static bool is_told_again(void *context) {
+static bool use_memory_until_told(void *context) {
   struct again *self = context;
   use_memory(self->faked, self->asked++ / 128 % 2 == 0 ? 10000000 : 99000000);
   return agent_process_count_log(self->faked->job->agent, EXHAUSTED) > 1;
@@ -347,8 +348,8 @@ FAKED_TEST(the_guard_spares_a_step_that_uses_little_memory) {
   struct job *job = start_faked(faked);
   const cJSON *step = job_push_endless(job, "sleep 600.227");
   use_memory(faked, 99000000);
-  agent_process_wait_log(job->agent, EXHAUSTED "no step has much of it");
-  assert_true(wait_until(is_told_again, &(struct again){.faked = faked}, WAIT_BOUND_MS));
+  agent_process_wait_log(job->agent, EXHAUSTED "no step uses enough of it to be killed");
+  assert_true(wait_until(use_memory_until_told, &(struct again){.faked = faked}, WAIT_BOUND_MS));
   assert_true(proc_wait_for("sleep 600.227", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, step);
   assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");

@@ -65,7 +65,7 @@ OCTOBER_TEST(files_of_each_size_arrive) {
 }
 
 /* The server refuses it by itself. If it did not, the agent would, and would leave nothing. */
-OCTOBER_TEST(a_file_of_more_than_25_mebibytes_is_refused) {
+OCTOBER_TEST(a_file_of_more_than_25_mebibytes_is_rejected) {
   const char *directory = kind_rows_directory(server->job);
   unsigned char *bytes = make_bytes(25 * MIB + 1);
   assert_string_equal(october_upload(server, directory, "b", bytes, 25 * MIB + 1, true),
@@ -78,7 +78,7 @@ OCTOBER_TEST(a_file_of_more_than_25_mebibytes_is_refused) {
   free(bytes);
 }
 
-OCTOBER_TEST(a_chunk_of_more_than_4_mebibytes_is_refused) {
+OCTOBER_TEST(a_chunk_of_more_than_4_mebibytes_is_rejected) {
   struct job *job = server->job;
   unsigned char *bytes = make_bytes(4 * MIB + 1);
   char *content = encoded(bytes, 4 * MIB + 1);

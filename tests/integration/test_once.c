@@ -157,7 +157,7 @@ ONCE_TEST(file_steps_are_executed) {
 }
 
 /* More than 64 MiB are refused, and not kept. */
-ONCE_TEST(a_step_that_is_too_large_is_refused) {
+ONCE_TEST(a_step_that_is_too_large_is_rejected) {
   enum { PIECE = 1 << 20, PIECES = 80, HWM_MAX_KIB = 160 * 1024 };
   start(self, 0, 0);
   char *piece = malloc(PIECE + 1);
@@ -285,7 +285,7 @@ ONCE_TEST(only_the_first_of_two_steps_runs) {
 }
 
 /* A number or a word ends with its line; an open value ends with the input. */
-ONCE_TEST(input_that_is_not_a_step_is_refused) {
+ONCE_TEST(input_that_is_not_a_step_is_rejected) {
   static const struct {
     const char *input;
     bool closed;

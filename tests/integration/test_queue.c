@@ -201,7 +201,7 @@ JOB_TEST(the_same_payload_again_is_another_step) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(a_refused_step_is_answered_in_its_turn) {
+JOB_TEST(a_rejected_step_is_answered_in_its_turn) {
   const cJSON *running = start_gated(job);
   const cJSON *after = job_step(job, "echo", "after", NULL);
   job_push_json(job, "{'stepId':'odd'");

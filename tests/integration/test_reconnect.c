@@ -80,7 +80,7 @@ struct writer {
   int same; /* the number of checks in a row without new output */
 };
 
-static bool has_stalled(void *context) {
+static bool watch_writer(void *context) {
   struct writer *writer = context;
   char *io = proc_read(writer->pid, "io", NULL);
   const char *field = io == NULL ? NULL : strstr(io, "wchar: ");
@@ -104,7 +104,7 @@ JOB_TEST_NO_AGENT(a_frozen_server_blocks_the_command) {
   marks_open_gate(job, "");
   struct writer writer = {.pid = proc_wait_for(job_format(job, "%s 60000", seq), WAIT_BOUND_MS)};
   assert_int_not_equal(writer.pid, 0);
-  if (!wait_until(has_stalled, &writer, WAIT_BOUND_MS))
+  if (!wait_until(watch_writer, &writer, WAIT_BOUND_MS))
     job_fail(job, "the command is not held back");
   long rss = proc_status_kib(agent_process_pid(job->agent), "VmRSS");
   if (agent_process_is_shipped() && rss > 16 * 1024)

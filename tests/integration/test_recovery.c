@@ -208,7 +208,7 @@ JOB_TEST_NO_AGENT(the_next_agent_finds_each_kind_of_message) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST_NO_AGENT(a_payload_that_is_too_large_is_refused_in_its_turn) {
+JOB_TEST_NO_AGENT(a_payload_that_is_too_large_is_rejected_in_its_turn) {
   const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *after = job_step(job, "echo", "after", NULL);
   put_inflight(job, before);

@@ -69,7 +69,7 @@ SIDECAR_TEST(invalid_json_is_answered_even_if_the_file_stays_open) {
   close(fd);
 }
 
-SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
+SIDECAR_TEST(a_request_that_is_too_long_is_rejected) {
   enum { LENGTH = 8 * 1024 * 1024 + 1 };
   static const char request[] = "{\"command\":\"echo x\"}";
   char *text = malloc(LENGTH);
@@ -366,6 +366,7 @@ SIDECAR_TEST(a_missing_directory_ends_the_agent) {
   (void)snprintf(sidecar->path + strlen(sidecar->path), 6, "/none");
   sidecar->agent = sidecar_spawn(sidecar, NULL);
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 3);
+  agent_process_wait_log(sidecar->agent, "cannot open the directory ");
   agent_process_wait_log(sidecar->agent, "/none: No such file or directory");
 }
 

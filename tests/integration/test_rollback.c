@@ -21,7 +21,7 @@ static void take_snapshot(struct job *job) {
 /* Starts Redis, and waits until the agent has noticed the loss. */
 static void restart_seen(struct job *job) {
   job_restart_server(job);
-  agent_process_wait_log(job->agent, "redis has lost what it had acknowledged");
+  agent_process_wait_log(job->agent, "redis has lost acknowledged data");
 }
 
 /* Opens the gate of the running step, and asserts that it has run once. */
@@ -174,7 +174,7 @@ static void push_again_while_it_runs(struct job *job, bool is_noticed) {
   job_push(job, step);
   job_wait_length(job, "in", 0);
   if (is_noticed)
-    agent_process_wait_log(job->agent, "redis has lost what it had acknowledged");
+    agent_process_wait_log(job->agent, "redis has lost acknowledged data");
   marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   job_run(job, job_step(job, "true", NULL));
@@ -197,7 +197,7 @@ struct intake_watch {
 };
 
 /* CLIENT LIST has the seconds since the last command or reply of a client. */
-static bool has_asked_again(void *context) {
+static bool count_requests(void *context) {
   struct intake_watch *watch = context;
   const char *intake = strstr(job_ask_text(watch->job, "CLIENT LIST"), ":in ");
   const char *idle = intake == NULL ? NULL : strstr(intake, " idle=");
@@ -216,15 +216,15 @@ JOB_TEST(an_id_can_be_used_again_later) {
   marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   struct intake_watch watch = {.job = job};
-  assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
+  assert_true(wait_until(count_requests, &watch, QUESTION_MS + WAIT_BOUND_MS));
   watch.asked = 0; /* the first BLMOVE may precede the loss */
-  assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
+  assert_true(wait_until(count_requests, &watch, QUESTION_MS + WAIT_BOUND_MS));
   job_expect_answer(job, (job_push(job, step), step), 0, NULL, "up\n");
   assert_int_equal(marks_count(job), 2);
   job_expect_nothing_left(job);
 }
 
-static bool has_fetched_one(void *context) {
+static bool ask_for_fetched_step(void *context) {
   const struct job *job = context;
   (void)kill(agent_process_pid(job->agent), SIGUSR1);
   return strstr(agent_process_log(job->agent), "one step fetched ahead") != NULL;
@@ -237,7 +237,7 @@ JOB_TEST(a_step_that_is_too_large_to_restore_affects_no_other_step) {
   const cJSON *second = marks_step(job, "ran; echo up; gate 2");
   job_push_until(job, first, "up");
   job_push_larger(job, "large", STEP_PAYLOAD_MAX);
-  assert_true(wait_until(has_fetched_one, job, 6 * WAIT_BOUND_MS));
+  assert_true(wait_until(ask_for_fetched_step, job, 6 * WAIT_BOUND_MS));
   job_do(job, "FLUSHALL");
   agent_process_wait_log(job->agent, "redis has lost");
   job_push(job, second);
@@ -259,7 +259,7 @@ JOB_TEST(a_step_that_is_too_large_to_restore_is_answered_once) {
   const cJSON *running = marks_step(job, "ran; echo up; gate; echo down; gate 2");
   job_push_until(job, running, "up");
   job_push_larger(job, "large", STEP_PAYLOAD_MAX);
-  assert_true(wait_until(has_fetched_one, job, 6 * WAIT_BOUND_MS));
+  assert_true(wait_until(ask_for_fetched_step, job, 6 * WAIT_BOUND_MS));
   take_snapshot(job);
   marks_open_gate(job, "");
   job_wait_event(job, running, "stdout", "down");

@@ -100,7 +100,7 @@ JOB_TEST(a_file_step_may_have_secrets) {
   job_expect_result(job, result, 0, NULL, "TOKEN=***\n");
 }
 
-JOB_TEST(a_secret_without_its_variable_refuses_the_step) {
+JOB_TEST(a_secret_without_its_variable_rejects_the_step) {
   cJSON *step = job_script(job, "echo on");
   cJSON *names = cJSON_AddArrayToObject(step, "secrets");
   cJSON_AddItemToArray(names, cJSON_CreateString("PATH"));
@@ -195,7 +195,7 @@ JOB_TEST(the_list_of_processes_does_not_show_a_secret) {
   free(json);
 }
 
-JOB_TEST(the_log_does_not_show_values_of_a_refused_payload) {
+JOB_TEST(the_log_does_not_show_values_of_a_rejected_payload) {
   job_push_json(job, "{'stepId':'refused','command':'curl','args':['-u','" SECRET
                      "'],'stdin':'" SECRET "','timeoutSeconds':'x'}");
   assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, -1);
@@ -207,7 +207,7 @@ JOB_TEST(the_log_does_not_show_values_of_a_refused_payload) {
 }
 
 /* The agent meets the invalid field before it has read `secrets`. */
-JOB_TEST(the_secrets_of_a_refused_step_are_masked) {
+JOB_TEST(the_secrets_of_a_rejected_step_are_masked) {
   job_push_json(job, "{'stepId':'s','command':'true','env':{'T':'" SECRET "','" SECRET
                      "':'1','" SECRET "':'2'},'secrets':['T']}");
   const cJSON *result = job_result(job);
@@ -278,7 +278,7 @@ JOB_TEST(many_large_secrets_take_little_time) {
   free(value);
   job_push(job, step);
   (void)job_result(job);
-  agent_process_wait_log(job->agent, "V255 is not masked: too many or too long ones");
+  agent_process_wait_log(job->agent, "V255 is not masked: too many values");
   assert_true(processor_seconds(job) < MOST_SECONDS);
 }
 

@@ -101,7 +101,7 @@ JOB_TEST_NO_AGENT(trimmed_events_appear_as_a_gap) {
   expect_from(job, step, result, first);
 }
 
-JOB_TEST(a_refused_step_has_no_events) {
+JOB_TEST(a_rejected_step_has_no_events) {
   cJSON *step = job_step(job, "true", NULL);
   cJSON_AddNumberToObject(step, "timeoutSeconds", 0);
   assert_int_equal(number(job_run(job, step), "eventCount"), 0);

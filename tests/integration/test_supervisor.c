@@ -78,7 +78,7 @@ JOB_TEST_NO_AGENT(a_step_dies_with_its_supervisor) {
   }
 }
 
-JOB_TEST_NO_AGENT(a_supervisor_stopped_by_a_step_goes_on) {
+JOB_TEST_NO_AGENT(a_supervisor_stopped_by_a_step_continues) {
   set_up_file(job);
   const cJSON *step = job_script(job, "kill -STOP $PPID; exit 3");
   job_expect_part(job, job_run(job, step), "errorMessage", "exited with code 3 and wrote nothing");
@@ -153,7 +153,7 @@ JOB_TEST_NO_AGENT(the_title_of_a_supervisor_names_job_and_agent) {
 /* The program may not exist any more. */
 JOB_TEST_NO_AGENT(a_supervisor_does_not_need_the_program_file) {
   const char *copy = job_path(job, "agent");
-  injection_has_succeeded(agent_process_start(
+  injection_expect_success(agent_process_start(
       &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));
   job->setup.program = copy;
   set_up_file(job);

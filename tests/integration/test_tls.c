@@ -167,7 +167,7 @@ SCENE_TEST(insecure_logs_a_warning) {
 
 /* --- what is refused -------------------------------------------------------------------------- */
 
-SCENE_TEST(an_invalid_certificate_is_refused_with_the_reason) {
+SCENE_TEST(an_invalid_certificate_is_rejected_with_the_reason) {
   static const struct {
     const char *host, *protocols, *reason;
     struct certificate certificate;

@@ -29,7 +29,7 @@ JOB_TEST(a_traced_command_executes_and_waits_for_children) {
   expect_done(job, "child exec exec-exec orphan traced-child");
 }
 
-JOB_TEST(a_traced_command_stops_and_goes_on) {
+JOB_TEST(a_traced_command_stops_and_continues) {
   expect_done(job, "stop group-stop group");
 }
 

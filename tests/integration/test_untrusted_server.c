@@ -72,7 +72,7 @@ STORE_TEST(an_endless_reply_is_not_kept_in_memory) {
       {"*8000\r\n", "*8000\r\n+k\r\n", "nested deeper"},
       {"%8000\r\n", "+k\r\n~8000\r\n", "RESP3"},
       {"+", "\n+", "does not end"},
-      {"-", "ERR ", "a line without an end"},
+      {"-", "ERR ", "a line of a reply is too long"},
   };
   for (size_t i = 0; i < COMMANDS; i++)
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
@@ -108,12 +108,12 @@ STORE_TEST(the_agent_pauses_between_attempts_after_invalid_replies) {
   static const struct {
     const char *command, *answer, *why;
   } rows[] = {
-      {"", "+OK\r\n", "a reply that redis does not give"},
-      {"EXEC", "*-1\r\n", "EXEC does nothing"},
-      {"BLMOVE sandbox:j:in", "$-1\r\n", "it does not wait for a step"},
-      {"BLMOVE sandbox:j:in", "+OK\r\n", "a reply that redis does not give"},
-      {"BLMOVE sandbox:j:in", "*1\r\n$1\r\n1\r\n", "a reply that redis does not give"},
-      {"GET sandbox:j:committed", "$-1\r\n", "redis has lost what it had acknowledged"},
+      {"", "+OK\r\n", "the reply does not fit the request"},
+      {"EXEC", "*-1\r\n", "EXEC was aborted"},
+      {"BLMOVE sandbox:j:in", "$-1\r\n", "it answers at once instead of waiting for a step"},
+      {"BLMOVE sandbox:j:in", "+OK\r\n", "the reply does not fit the request"},
+      {"BLMOVE sandbox:j:in", "*1\r\n$1\r\n1\r\n", "the reply does not fit the request"},
+      {"GET sandbox:j:committed", "$-1\r\n", "redis has lost acknowledged data"},
       {"GET sandbox:j:started", "$1\r\nX\r\n", "interrupted: the agent ended"},
       {"LLEN sandbox:j:inflight", ":1000\r\n", "started: pid"},
       {"LINDEX sandbox:j:inflight", "$31\r\n{\"stepId\":\"0\",\"command\":\"true\"}\r\n",

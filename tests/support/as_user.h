@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 
+/* Runs a part of a test as another user, to test the rights of files. */
+
 /* The ids of the user and the group "nobody". */
 #define NOBODY 65534
 

@@ -2,7 +2,8 @@
 
 #include "tests/support/job.h"
 
-/* Many waiting steps, each of which prints its number. */
+/* Pushes many steps, each of which prints its number, and checks their answers. Tests of the queue
+   use it. */
 enum { CROWD_MAX = 1000 };
 
 struct crowd {

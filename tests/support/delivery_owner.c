@@ -238,7 +238,7 @@ void delivery_owner_drain(struct delivery_owner *self) {
   LOOP_UNTIL(&self->loop, self->outbox->send_queue.bytes == 0);
 }
 
-void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings) {
+void delivery_owner_expect_executed(struct delivery_owner *self, const char *beginnings) {
   const char *done = redis_store_executed(self->store);
   while (*beginnings != '\0') {
     size_t length = strcspn(beginnings, "\n");

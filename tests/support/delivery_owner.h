@@ -91,4 +91,4 @@ void delivery_owner_drain(struct delivery_owner *self);
 
 /* Asserts that since the last call Redis has executed exactly the commands that begin with these
    lines. The commands of a transaction are between "MULTI" and "EXEC". */
-void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings);
+void delivery_owner_expect_executed(struct delivery_owner *self, const char *beginnings);

@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-/* A directory for the files of one test. */
+/* A directory for the files of one test, which is removed with them. */
 struct directory {
   char path[32];
 };

@@ -2,5 +2,6 @@
 
 #include <stddef.h>
 
-/* Returns the bytes as base64, to be freed. An implementation independent of the program's. */
+/* Returns the bytes as base64, to be freed. This implementation is independent of the program's, so
+   that a test does not check the program against itself. */
 char *encoded(const void *bytes, size_t length);

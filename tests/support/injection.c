@@ -113,7 +113,7 @@ struct agent_process *injection_start(const struct injection *self, const char *
   return agent_process_start(&setup);
 }
 
-void injection_has_succeeded(struct agent_process *injector) {
+void injection_expect_success(struct agent_process *injector) {
   int code = agent_process_wait(injector, WAIT_BOUND_MS);
   if (code != 0)
     agent_process_fail(injector, "exit code %d, not 0", code);
@@ -121,11 +121,11 @@ void injection_has_succeeded(struct agent_process *injector) {
 }
 
 void injection_succeeds(struct injection *self, const char *name) {
-  injection_has_succeeded(injection_start(self, injection_path(self, "%s", name)));
+  injection_expect_success(injection_start(self, injection_path(self, "%s", name)));
 }
 
-void injection_is_refused(struct injection *self, const char *name, const char *where,
-                          const char *reason, const char *advice) {
+void injection_expect_refusal(struct injection *self, const char *name, const char *where,
+                              const char *reason, const char *advice) {
   struct agent_process *injector = injection_start(self, injection_path(self, "%s", name));
   int code = agent_process_wait(injector, WAIT_BOUND_MS);
   const char *log = agent_process_log(injector);

@@ -61,11 +61,11 @@ void injection_succeeds(struct injection *self, const char *name);
 void injection_makes(struct injection *self, const char *name, const char *copy);
 
 /* Runs an injector, which must exit with 3 and one line that contains all three texts. */
-void injection_is_refused(struct injection *self, const char *name, const char *where,
-                          const char *reason, const char *advice);
+void injection_expect_refusal(struct injection *self, const char *name, const char *where,
+                              const char *reason, const char *advice);
 
 /* Waits until this injector has exited with 0, and frees it. */
-void injection_has_succeeded(struct agent_process *injector);
+void injection_expect_success(struct agent_process *injector);
 
 enum injection_state { INJECTION_ABSENT, INJECTION_WHOLE, INJECTION_OTHER };
 

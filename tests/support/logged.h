@@ -2,7 +2,9 @@
 
 #include "base/log.h"
 
-/* Opens a log in memory, which is closed with its descriptor; counts a text in it. */
+/* A log in memory, so that a unit test can count the lines that a module writes. */
+
+/* Opens the log, which is closed with its descriptor; counts a text in it. */
 struct log logged_open(enum log_level least);
 int logged_count(const struct log *log, const char *text);
 

@@ -368,7 +368,7 @@ static bool watched_changed(const struct connection *self) {
 
 /* Returns whether the fault applies to this command, which has arrived or is executed in a
    transaction. */
-static bool is_concerned(struct redis_store *self, const redisReply *command, bool inside) {
+static bool take_fault(struct redis_store *self, const redisReply *command, bool inside) {
   struct redis_store_fault *fault = &self->fault;
   if (fault->command == NULL || (fault->effect == REDIS_STORE_REFUSES_INSIDE) != inside ||
       !begins(command, fault->command) || (fault->skip > 0 && fault->skip-- > 0))
@@ -388,7 +388,7 @@ static void execute_queued(struct connection *self, struct buffer *out) {
     append(out, "*%zu\r\n", self->queued_count);
     append(&self->store->executed, "%s MULTI\n", self->role);
     for (size_t i = 0; i < self->queued_count; i++) {
-      if (is_concerned(self->store, self->queued[i], true)) {
+      if (take_fault(self->store, self->queued[i], true)) {
         append(out, "-%s\r\n", self->store->fault.text);
         continue;
       }
@@ -529,7 +529,7 @@ static void refuse_command(struct connection *self, const redisReply *command) {
 static void take(struct connection *self, redisReply *command) {
   struct redis_store *store = self->store;
   const struct redis_store_fault *fault = &store->fault;
-  bool concerned = self->endless == NULL && is_concerned(store, command, false);
+  bool concerned = self->endless == NULL && take_fault(store, command, false);
   if (concerned)
     send_answers(self); /* the replies to the commands before it */
   if (concerned && fault->effect == REDIS_STORE_HOLDS) {

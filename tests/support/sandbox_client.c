@@ -114,7 +114,7 @@ static bool read_more(struct sandbox_terminal *self, int milliseconds) {
   return true;
 }
 
-static bool has_part(void *context) {
+static bool read_until_part(void *context) {
   const struct awaited *self = context;
   (void)read_more(self->terminal, 20);
   return strstr(self->terminal->text, self->text) != NULL;
@@ -122,7 +122,7 @@ static bool has_part(void *context) {
 
 void sandbox_terminal_wait(struct sandbox_terminal *self, const char *part) {
   struct awaited awaited = {.terminal = self, .text = part};
-  if (!wait_until(has_part, &awaited, WAIT_BOUND_MS))
+  if (!wait_until(read_until_part, &awaited, WAIT_BOUND_MS))
     job_fail(self->job, "the terminal never shows `%s`: `%s`", part, self->text);
 }
 
@@ -138,7 +138,7 @@ void sandbox_terminal_resize(struct sandbox_terminal *self, unsigned short colum
   assert_int_equal(ioctl(self->fd, TIOCSWINSZ, &size), 0);
 }
 
-static bool has_ended(void *context) {
+static bool read_until_end(void *context) {
   struct awaited *self = context;
   (void)read_more(self->terminal, 20);
   return waitpid(self->terminal->pid, &self->number, WNOHANG) == self->terminal->pid;
@@ -170,7 +170,7 @@ static void expect_clean(struct sandbox_terminal *self) {
 
 void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code) {
   struct awaited end = {.terminal = self};
-  if (!wait_until(has_ended, &end, WAIT_BOUND_MS))
+  if (!wait_until(read_until_end, &end, WAIT_BOUND_MS))
     job_fail(self->job, "it does not end: `%s`", self->text);
   while (read_more(self, 0))
     continue;

@@ -7,6 +7,8 @@
 #include "agent/engine/execution.h"
 #include "tests/support/loop.h"
 
+/* Runs the engine in a unit test, with a frontend of the test. */
+
 /* A longer line is split. */
 enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
 

@@ -99,7 +99,7 @@ static void start_start_waits(struct agents *agents) {
   redis_server_kill(job->server);
 }
 
-static bool has_delivered_all(void *context) {
+static bool ask_for_delivery(void *context) {
   struct job *job = context;
   assert_int_equal(kill(agent_process_pid(job->agent), SIGUSR1), 0);
   return agent_process_count_log(job->agent, ", 0 bytes not acknowledged") > 0;
@@ -109,7 +109,7 @@ static bool has_delivered_all(void *context) {
 static void start_without_redis(struct agents *agents) {
   struct job *job = start(agents, WITHOUT_REDIS, "1", NULL);
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
-  assert_true(wait_until(has_delivered_all, job, WAIT_BOUND_MS));
+  assert_true(wait_until(ask_for_delivery, job, WAIT_BOUND_MS));
   redis_server_kill(job->server);
 }
 

@@ -549,7 +549,7 @@ DELIVERY_TEST(repeated_losses_of_data_drop_the_connection) {
     loop_await(&owner->loop, &owner->lost_data, losses);
     loop_await(&owner->loop, &owner->delivered, losses);
   }
-  loop_await_log(&owner->loop, "it loses what it has acknowledged again and again");
+  loop_await_log(&owner->loop, "it repeatedly loses acknowledged data");
 }
 
 /* The empty transaction of a lost connection is executed between WATCH and EXEC of the next one. */
@@ -612,7 +612,7 @@ static void put_inflight(struct delivery_owner *owner, const char *text) {
 }
 
 /* Asserts that this command arrived, followed by `behind - 1` other commands. */
-static void was_sent(struct delivery_owner *owner, size_t behind, const char *command) {
+static void expect_sent(struct delivery_owner *owner, size_t behind, const char *command) {
   const char *text = delivery_owner_last_commands(owner, behind);
   assert_int_equal(strcspn(text, "\n"), strlen(command));
   assert_memory_equal(text, command, strlen(command));
@@ -693,7 +693,7 @@ DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
   gets(&asker, "nil ");
   loop_await(&owner->loop, &owner->delivered, 2);
   /* one SET EXEC WATCH GET MULTI, DISCARD WATCH GET LINDEX MULTI, two SET EXEC WATCH GET MULTI */
-  was_sent(owner, 8, "LINDEX " KEY "inflight -1");
+  expect_sent(owner, 8, "LINDEX " KEY "inflight -1");
   assert_int_equal(delivery_owner_done(owner, "one\nout SET"), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nout SET"), 1);
 }
@@ -747,8 +747,8 @@ DELIVERY_TEST(replies_to_several_commands_come_in_order) {
   gets(&asker, "first nil ");
   loop_await(&owner->loop, &owner->delivered, 1);
   /* DISCARD WATCH GET, GET LINDEX MULTI, one SET EXEC WATCH GET MULTI */
-  was_sent(owner, 9, "GET " KEY "started");
-  was_sent(owner, 8, "LINDEX " KEY "inflight -1");
+  expect_sent(owner, 9, "GET " KEY "started");
+  expect_sent(owner, 8, "LINDEX " KEY "inflight -1");
 }
 
 DELIVERY_TEST(commands_without_a_reply_are_sent_again_after_a_loss) {

@@ -59,7 +59,7 @@ static void expect_refused(enum request_found expected, const struct refusal *ro
   }
 }
 
-TEST(a_request_that_cannot_be_executed_is_refused) {
+TEST(a_request_that_cannot_be_executed_is_rejected) {
   static const struct refusal rows[] = {
       {"{}", "command: expected a non-empty string, got nothing"},
       {"{'command':''}", "command: expected a non-empty string, got an empty string"},

@@ -340,7 +340,8 @@ TEST(once_rejects_the_flags_of_redis, clear_environment) {
                                       "--hold-bytes",        "--events-maxlen", "--key-ttl",
                                       "--events-keep-bytes", "--events-pace"};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-    const char *message = formatted("%s: not with --once, which needs no Redis", flags[i]);
+    const char *message =
+        formatted("%s cannot be used with --once, which needs no Redis", flags[i]);
     assert_rejected((const char *[]){"--once", flags[i], "1", NULL}, message);
     assert_rejected((const char *[]){flags[i], "1", "--once", NULL}, message);
   }
@@ -411,43 +412,46 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
 }
 
 TEST(wrong_usage_is_explained, clear_environment) {
-  CHECK_ROWS(
-      {NULL, {NULL}, "--redis-url (or REDIS_URL) is required"},
-      {NULL, {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
-      {NULL, {"--redis-url=", "--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
-      {NULL, {"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
-      {NULL,
-       {"--redis-url=h:x", "--job-id=j"},
-       "redis url: the port must be a number from 1 to 65535"},
-      {NULL, {"--redis-url"}, "a value is missing after '--redis-url'"},
-      {NULL, {"--job-id=j", "--idle-cycles"}, "a value is missing after '--idle-cycles'"},
-      {NULL,
-       {"--redis-url=rediss://h", "--job-id=j", "--cert=c"},
-       "--cert and --key: one without the other"},
-      {NULL,
-       {"--redis-url=rediss://h", "--job-id=j", "--key=k"},
-       "--cert and --key: one without the other"},
-      {NULL, {"--jump"}, "unknown option '--jump'"},
-      {NULL, {"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
-      {NULL, {"--h"}, "unknown option '--h'"}, /* it is ambiguous: --help, --hold-bytes */
-      {NULL, {"-v"}, "unknown option '-v'"}, {NULL, {"-xyz"}, "unknown option '-x'"},
-      {NULL, {"--verbose=yes"}, "no value is expected in '--verbose=yes'"},
-      {NULL, {"stray"}, "unexpected argument 'stray'"},
-      {NULL, {"--redis-url=h", "stray", "--job-id=j"}, "unexpected argument 'stray'"},
-      {NULL, {REDIS, "--", "--verbose"}, "unexpected argument '--verbose'"},
-      {NULL, {""}, "unexpected argument ''"},
-      /* Only one frontend at a time. */
-      {NULL, {"--mcp", "--stdio"}, "--stdio: not with --mcp"},
-      {NULL, {"--once", "--ipc"}, "--ipc: not with --once"},
-      {NULL, {"--inject=x", "--mcp"}, "--mcp: not with --inject"},
-      {NULL, {"--mcp", "--inject=x"}, "--inject: not with --mcp"},
-      {NULL, {"--mcp", "--redis-url=h"}, "--redis-url: not with --mcp, which needs no Redis"},
-      {NULL, {"--job-id=j", "--ipc"}, "--job-id: not with --ipc"},
-      {NULL, {"--stdio", "--structured"}, "--structured: not with --stdio"},
-      {NULL, {REDIS, "--tool=grep"}, "--tool: not with Redis"},
-      {NULL, {"--stdio", "--tool=sed"}, "--tool: unknown tool 'sed'"},
-      {NULL, {"--mcp", "2025-11-25"}, "unexpected argument '2025-11-25'"},
-      {NULL, {"as tool-runner", "--concurrency=2"}, "--concurrency: not with tool-runner"});
+  CHECK_ROWS({NULL, {NULL}, "--redis-url (or REDIS_URL) is required"},
+             {NULL, {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+             {NULL, {"--redis-url=", "--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+             {NULL, {"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
+             {NULL,
+              {"--redis-url=h:x", "--job-id=j"},
+              "redis url: the port must be a number from 1 to 65535"},
+             {NULL, {"--redis-url"}, "a value is missing after '--redis-url'"},
+             {NULL, {"--job-id=j", "--idle-cycles"}, "a value is missing after '--idle-cycles'"},
+             {NULL,
+              {"--redis-url=rediss://h", "--job-id=j", "--cert=c"},
+              "--cert and --key: one without the other"},
+             {NULL,
+              {"--redis-url=rediss://h", "--job-id=j", "--key=k"},
+              "--cert and --key: one without the other"},
+             {NULL, {"--jump"}, "unknown option '--jump'"},
+             {NULL, {"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
+             {NULL, {"--h"}, "unknown option '--h'"}, /* it is ambiguous: --help, --hold-bytes */
+             {NULL, {"-v"}, "unknown option '-v'"}, {NULL, {"-xyz"}, "unknown option '-x'"},
+             {NULL, {"--verbose=yes"}, "no value is expected in '--verbose=yes'"},
+             {NULL, {"stray"}, "unexpected argument 'stray'"},
+             {NULL, {"--redis-url=h", "stray", "--job-id=j"}, "unexpected argument 'stray'"},
+             {NULL, {REDIS, "--", "--verbose"}, "unexpected argument '--verbose'"},
+             {NULL, {""}, "unexpected argument ''"},
+             /* Only one frontend at a time. */
+             {NULL, {"--mcp", "--stdio"}, "--stdio cannot be used with --mcp"},
+             {NULL, {"--once", "--ipc"}, "--ipc cannot be used with --once"},
+             {NULL, {"--inject=x", "--mcp"}, "--mcp cannot be used with --inject"},
+             {NULL, {"--mcp", "--inject=x"}, "--inject cannot be used with --mcp"},
+             {NULL,
+              {"--mcp", "--redis-url=h"},
+              "--redis-url cannot be used with --mcp, which needs no Redis"},
+             {NULL, {"--job-id=j", "--ipc"}, "--job-id cannot be used with --ipc"},
+             {NULL, {"--stdio", "--structured"}, "--structured cannot be used with --stdio"},
+             {NULL, {REDIS, "--tool=grep"}, "--tool cannot be used with Redis"},
+             {NULL, {"--stdio", "--tool=sed"}, "--tool: unknown tool 'sed'"},
+             {NULL, {"--mcp", "2025-11-25"}, "unexpected argument '2025-11-25'"},
+             {NULL,
+              {"as tool-runner", "--concurrency=2"},
+              "--concurrency cannot be used with tool-runner"});
 }
 
 TEST(numbers_out_of_range_are_rejected, clear_environment) {

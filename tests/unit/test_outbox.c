@@ -17,7 +17,7 @@
 NEW_DELIVERY_TEST(keys_are_refreshed_at_once_and_three_times_in_each_ttl) {
   delivery_owner_start_outbox(owner, 1, 1000000);
   LOOP_UNTIL(&owner->loop, delivery_owner_transactions(owner) >= 4);
-  delivery_owner_has_done(owner, BATCH("") BATCH(REFRESH) BATCH(REFRESH) BATCH(REFRESH));
+  delivery_owner_expect_executed(owner, BATCH("") BATCH(REFRESH) BATCH(REFRESH) BATCH(REFRESH));
 }
 
 NEW_DELIVERY_TEST(refreshes_do_not_pile_up_during_an_outage) {
@@ -82,19 +82,19 @@ NEW_DELIVERY_TEST(redis_is_unreachable_after_a_failed_reconnect) {
 NEW_DELIVERY_TEST(at_most_one_heartbeat_is_queued) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, BATCH("") BATCH(PERSISTS));
+  delivery_owner_expect_executed(owner, BATCH("") BATCH(PERSISTS));
   assert_true(outbox_set_heartbeat(owner->outbox, "{1}", "10"));
   assert_false(outbox_set_heartbeat(owner->outbox, "{2}", "10"));
   delivery_owner_put_event(owner, 1, 0);
   assert_false(outbox_set_heartbeat(owner->outbox, "{3}", "10"));
   delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, BATCH("SET " KEY "heartbeat {1} EX 10\n"
-                                       "XADD " KEY "events MAXLEN ~ 10000 * data {\n"));
+  delivery_owner_expect_executed(owner, BATCH("SET " KEY "heartbeat {1} EX 10\n"
+                                              "XADD " KEY "events MAXLEN ~ 10000 * data {\n"));
   delivery_owner_put_event(owner, 2, 0);
   assert_true(outbox_set_heartbeat(owner->outbox, "{4}", "10"));
   delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, BATCH("XADD " KEY "events MAXLEN ~ 10000 * data {\n"
-                                       "SET " KEY "heartbeat {4} EX 10\n"));
+  delivery_owner_expect_executed(owner, BATCH("XADD " KEY "events MAXLEN ~ 10000 * data {\n"
+                                              "SET " KEY "heartbeat {4} EX 10\n"));
   assert_true(outbox_set_heartbeat(owner->outbox, "{5}", "10"));
 }
 

@@ -48,7 +48,7 @@ TEST(the_token_has_three_numbers) {
   assert_string_equal(text, "18446744073709551615:ffffffffffffffff:18446744073709551615");
 }
 
-TEST(a_value_is_compared_with_what_was_delivered) {
+TEST(a_value_is_compared_with_the_delivered_batch) {
   static const struct {
     const char *name;
     uint64_t delivered;

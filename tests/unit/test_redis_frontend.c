@@ -109,7 +109,7 @@ FRONTEND_TEST(a_shutdown_answers_steps_whose_result_was_lost) {
   frontend_owner_await(owner, "inflight", "end");
   loop_settle(&owner->loop);
   go_back(owner, snapshot);
-  loop_await_log(&owner->loop, "redis has lost what it had acknowledged");
+  loop_await_log(&owner->loop, "redis has lost acknowledged data");
   loop_open_gate(&owner->loop, "go");
   assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
   expect_first_answered(owner);
@@ -124,7 +124,7 @@ FRONTEND_TEST(a_signal_answers_steps_whose_result_was_lost) {
   frontend_owner_await(owner, "inflight", "s-3");
   loop_settle(&owner->loop);
   go_back(owner, snapshot);
-  loop_await_log(&owner->loop, "redis has lost what it had acknowledged");
+  loop_await_log(&owner->loop, "redis has lost acknowledged data");
   engine_signal(owner->engine, SIGTERM);
   assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
   expect_first_answered(owner);

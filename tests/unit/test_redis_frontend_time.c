@@ -278,7 +278,7 @@ static void lose_data(struct redis_frontend_owner *owner) {
   frontend_owner_begin(owner);
   redis_store_hold(owner->store, "in");
   redis_store_restore(owner->store, NULL);
-  loop_await_log(&owner->loop, "redis has lost what it had acknowledged");
+  loop_await_log(&owner->loop, "redis has lost acknowledged data");
   redis_store_hold(owner->store, "out");
   loop_settle(&owner->loop);
 }

@@ -272,7 +272,7 @@ TRIAL_TEST(a_protocol_error_is_final) {
 
 /* For each way to split the bytes, expects these replies and then a protocol error with this
    reason. */
-static void is_refused(struct trial *trial, const char *transcript, const char *why) {
+static void expect_refusal(struct trial *trial, const char *transcript, const char *why) {
   for (size_t i = 0; i < PIECES; i++) {
     reply_parser_release(&trial->parser);
     reply_parser_init(&trial->parser, largest);
@@ -289,7 +289,7 @@ TRIAL_TEST(the_nesting_of_a_reply_is_limited) {
   expect(trial, "[[[[[:1 []]]]]nil ]");
   trial->length = 0;
   add_text(trial, "+one\r\n*2\r\n+two\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n");
-  is_refused(trial, "one ", "nested deeper");
+  expect_refusal(trial, "one ", "nested deeper");
 }
 
 TRIAL_TEST(a_deeply_nested_reply_is_rejected_and_freed) {
@@ -319,7 +319,7 @@ TRIAL_TEST(the_number_of_items_of_a_reply_is_limited) {
   expect(trial, "one too large:  three ");
 }
 
-TRIAL_TEST(a_reply_of_resp3_is_refused) {
+TRIAL_TEST(a_reply_of_resp3_is_rejected) {
   static const char *const texts[] = {"_\r\n",    "#t\r\n",    ",1.5\r\n",
                                       "(12\r\n",  "=3\r\ntxt", "%1\r\n+a\r\n:1",
                                       "~1\r\n:1", ">1\r\n:1",  "*1\r\n_\r\n"};
@@ -327,6 +327,6 @@ TRIAL_TEST(a_reply_of_resp3_is_refused) {
     trial->length = 0;
     add_text(trial, "+one\r\n");
     add_text(trial, texts[i]);
-    is_refused(trial, "one ", "RESP3");
+    expect_refusal(trial, "one ", "RESP3");
   }
 }

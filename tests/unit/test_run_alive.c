@@ -79,7 +79,7 @@ SCENE_TEST(each_reply_means_yes_no_or_unknown) {
       {":0\r\n", RUN_ALIVE_NO, ""},
       {"-WRONGTYPE Operation against a key\r\n", RUN_ALIVE_UNKNOWN, "WRONGTYPE"},
       {"-LOADING Redis is loading the dataset in memory\r\n", RUN_ALIVE_UNKNOWN, "LOADING"},
-      {"+OK\r\n", RUN_ALIVE_UNKNOWN, "does not give"},
+      {"+OK\r\n", RUN_ALIVE_UNKNOWN, "does not fit"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     scene->reply_to_query = rows[i].reply;

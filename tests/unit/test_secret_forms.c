@@ -11,7 +11,7 @@ static void assert_form(enum secret_form form, const char *value, const char *ex
 
 #define AWKWARD "a\"\\/\b\n\x1b\x7f<>&+'` \xC3\xA9\xF0\x9F\x98\x80\xFF~!"
 
-TEST(each_form_matches_what_programs_print) {
+TEST(each_form_matches_the_output_of_programs) {
   static const struct {
     enum secret_form form;
     const char *value, *expected;

@@ -7,6 +7,11 @@
 #include "base/error.h"
 #include "wire/step_field.h"
 
+/*
+ * Replaces, edits, moves and appends files for the kinds writeFile, editFile and writeBytes. The
+ * kinds call it in a supervisor. atomic_file_write below names the hard part.
+ */
+
 /* The longest content in bytes (wire/PROTOCOL.md, writeFile). */
 #define ATOMIC_FILE_MAX 10485760
 
@@ -38,10 +43,9 @@ struct atomic_file_edit {
 int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, struct error *error);
 
 /* Moves the file `name` of `directory` to `path`. `fd` is the same file, open for reading and
-   writing. A file at `path` is replaced or written in place as by
-   atomic_file_write, except for the byte order mark; if it is the same file, nothing happens. To
-   another file system, or in place, the file is copied and then removed. After an error it keeps
-   its old name. */
+   writing. A file at `path` is replaced or written in place as by atomic_file_write, except for the
+   byte order mark; if it is the same file, nothing happens. To another file system, or in place,
+   the file is copied and then removed. After an error it keeps its old name. */
 int atomic_file_move(int fd, int directory, const char *name, const char *path,
                      struct error *error);
 

@@ -2,8 +2,9 @@
 
 #include <stdbool.h>
 
-/* Copies everything but the content of a file to its replacement: owner and group before the
-   content is written, and the rest after it, because write(2) clears set-id bits. */
+/* Copies everything but the content of a file to its replacement, for atomic_file.c. The hard part
+   is the order: owner and group are set before the content is written, and the rest after it,
+   because write(2) clears set-id bits. */
 
 /* Gives the file `to` the owner and the group of `from`. Returns false if it cannot have both; it
    then keeps its own. */

@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 
-/* The file to write under a path: an open directory and a name in it that is no symbolic link. The
-   path is not used again, so it does not matter if it changes. */
+/* Finds the file to write under a path, for atomic_file.c: an open directory and a name in it that
+   is no symbolic link. The path is not used again, so it does not matter if it changes. The hard
+   part is to follow links as the kernel would, except those that an attacker could use. */
 struct file_target {
   int directory; /* O_PATH; -1: released */
   char name[256];

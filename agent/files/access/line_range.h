@@ -7,7 +7,9 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* A range of lines of a text file, as PROTOCOL.md, readFile, describes. Pure. */
+/* Chooses a range of lines of a text file, as PROTOCOL.md, readFile, describes, or a page of it for
+   a model. regular_file.c passes it the text piece by piece. The hard part is a file of any size,
+   of which only the chosen lines are kept. Pure. */
 struct line_range {
   unsigned start_line; /* from 1; 0 means the first */
   unsigned line_count; /* 0 means all that follow */

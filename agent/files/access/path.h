@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 
-/* Works on the text of paths alone, without the file system. */
+/* Makes paths absolute, compares them, and names them in errors. The file kinds and the tools call
+   it. It works on the text of paths alone, without the file system, except for the name of the
+   current directory. */
 
 /* Returns a path for output, to be freed: with the current directory in front of a relative path,
    and without "." components, repeated slashes and trailing slashes. ".." is kept, because behind a

@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "wire/step_field.h"
 
-/* Replaces parts of a text, as PROTOCOL.md, editFile, describes. Pure. */
+/* Replaces parts of a text, as PROTOCOL.md, editFile, describes, and reports each change. The kind
+   editFile calls it. The hard part is to tell a model why its old text was not found. Pure. */
 struct text_edit {
   struct step_bytes old; /* not empty, and different from `new` */
   struct step_bytes new; /* may be empty */

@@ -7,7 +7,9 @@
 #include "base/error.h"
 
 /*
- * Matches paths against globs with the rules of `rg -g`, or of an ignore file. Pure.
+ * Matches paths against globs with the rules of `rg -g`, or of an ignore file. Searches,
+ * drawings of trees and ignore files use it. The hard part is a pattern that is made to be slow.
+ * Pure.
  *
  *   ?        one byte, not "/"
  *   *        any number of bytes, but no "/"; also in names that begin with a dot

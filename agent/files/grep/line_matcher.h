@@ -7,7 +7,8 @@
 #include "base/error.h"
 
 /*
- * Finds the lines of a text that a regular expression (pattern.h) matches. Pure.
+ * Finds the lines of a text that a regular expression (pattern.h) matches. search.c calls it. The
+ * hard part is an expression that takes forever, or that PCRE2 gets wrong. Pure.
  *
  * A line ends before its "\n" or "\r\n", and no line follows the last "\n". The expression is
  * matched against each line alone: no match is longer than a line, ^ and $, as well as \A and \z,

@@ -260,11 +260,10 @@ static const int open_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O
 /* Converts UTF-16 to UTF-8, and reserves the space behind the text. */
 static void finish_text(struct buffer *text) {
   size_t length = text->length;
-  bool is_big_endian;
-  bool is_utf16 = utf16_is_marked(text->bytes, length, &is_big_endian);
+  bool is_utf16 = utf16_is_marked(text->bytes, length);
   (void)buffer_space(text, (is_utf16 ? UTF16_DECODED_MAX(length) - length : 0) + MEMSCAN_SLACK);
   if (is_utf16)
-    text->length = utf16_decode(text->bytes, length, is_big_endian);
+    text->length = utf16_decode(text->bytes, length, utf16_is_big_endian(text->bytes, length));
 }
 
 /* Reads a text, or nothing if the file is not searched. Returns -1 with errno if reading fails.
@@ -461,13 +460,12 @@ static int search_copy(struct file_search *self, int fd, size_t size, const char
 static int search_file(struct file_search *self, int fd, const char *path, struct error *error) {
   struct stat file;
   char mark[2];
-  bool is_big_endian;
   self->result.files = 1;
   if (fstat(fd, &file) != 0)
     return fail_to_read(error, path, strerror(errno));
   const size_t size = (size_t)file.st_size;
-  const bool is_utf16 = pread(fd, mark, sizeof mark, 0) == sizeof mark &&
-                        utf16_is_marked(mark, sizeof mark, &is_big_endian);
+  const bool is_utf16 =
+      pread(fd, mark, sizeof mark, 0) == sizeof mark && utf16_is_marked(mark, sizeof mark);
   return (size > SEARCH_FILE_MAX && !is_utf16 ? search_mapping : search_copy)(self, fd, size, path,
                                                                               error);
 }

@@ -72,7 +72,7 @@ static bool is_needed(const struct levels *self, const struct walk_entry *direct
 }
 
 /* A walk for the entries of one level. */
-struct level {
+struct level_walk {
   unsigned depth, max_depth;
   bool is_last;  /* only entries of excluded directories, which come last, belong to it */
   bool goes_on;  /* there may be deeper entries, */
@@ -81,7 +81,7 @@ struct level {
 };
 
 /* Notes which entries the directory may have, and returns whether the walk enters it. */
-static bool enter_directory(const struct levels *self, struct level *level,
+static bool enter_directory(const struct levels *self, struct level_walk *level,
                             const struct walk_entry *found) {
   const unsigned depth = (unsigned)found->depth + 1;
   if (level->outermost == INT_MAX && walk_is_excluded(found->name))
@@ -95,7 +95,7 @@ static bool enter_directory(const struct levels *self, struct level *level,
   return is_chosen(self, found) && (!belongs || depth + 1 < level->depth || is_needed(self, found));
 }
 
-static void read_level(struct levels *self, struct level *level, struct walk *walk) {
+static void read_level(struct levels *self, struct level_walk *level, struct walk *walk) {
   struct walk_entry found;
   level->goes_on = false;
   level->outermost = INT_MAX;
@@ -118,7 +118,7 @@ int levels_read(struct levels *self, const char *path, unsigned max_depth, struc
   struct walk *walk = walk_new(path, false, error);
   if (walk == NULL)
     return -1;
-  struct level level = {.max_depth = max_depth};
+  struct level_walk level = {.max_depth = max_depth};
   for (int last = 0; last < 2; last++) {
     level.is_last = last == 1;
     level.goes_on = last == 0 || level.has_last;

@@ -1,6 +1,6 @@
 /*
- * mcp_session_handle answers at once whatever needs no tool, and so is a call answered that finds
- * the queue full: a ping and a cancel never wait.
+ * mcp_session_handle answers everything that needs no tool at once, and rejects a call if the queue
+ * is full. Therefore a ping and a cancel never wait.
  */
 #include "agent/frontends/mcp/frontend.h"
 

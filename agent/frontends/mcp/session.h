@@ -79,7 +79,7 @@ bool mcp_session_accept_batch(const struct mcp_session *self, int count, struct 
 
 /* Each of these appends one message, without a line ending and without a newline in it: */
 
-/* The error of a line that cannot be parsed. */
+/* Adds the error for a line that cannot be parsed. */
 void mcp_add_parse_error(struct buffer *out, struct json_member id, const struct error *reason);
 
 /* The result of a call that was not executed, with the reason for the model; of one that was. */
@@ -89,6 +89,7 @@ void mcp_add_result(const struct mcp_session *self, struct buffer *out, struct j
                     enum mcp_version version, const struct tool_call *call,
                     const struct execution_result *end);
 
-/* A notification of progress. Its message is left out if it is empty or the version has none. */
+/* Adds a notification of progress. Its message is left out if it is empty or the version has
+   none. */
 void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_version version,
                       int64_t elapsed_ms, const char *message, size_t length);

@@ -12,12 +12,12 @@
 #include "base/memory.h"
 
 /* The state of the step. */
-enum state { READING, RUNNING, ANSWERED };
+enum once_state { READING, RUNNING, ANSWERED };
 
 struct once_frontend {
   struct frontend frontend; /* first */
   struct stdio_channel stdio_channel;
-  enum state state;
+  enum once_state state;
 };
 
 static struct once_frontend *self_of(struct frontend *frontend) {

@@ -4,8 +4,9 @@
 #include <stddef.h>
 
 /*
- * The Redis keys of one job. The job id is used verbatim: `{pipe-42}` is a hash tag that puts them
- * all in one Redis Cluster slot.
+ * The names of the Redis keys of one job (wire/PROTOCOL.md, Keys), for the agent and the client.
+ * The job id is used verbatim: `{pipe-42}` is a hash tag that puts them all in one Redis Cluster
+ * slot.
  */
 struct keys {
   const char *job_id;

@@ -48,13 +48,13 @@
 
 /* FINISHING: there is a file `done`. LEAVING: the engine wants no more. CLOSING: the engine closes
    the frontend, and found requests are answered first. */
-enum state { IDLE, SERVING, FINISHING, LEAVING, CLOSING, CLOSED };
+enum files_state { IDLE, SERVING, FINISHING, LEAVING, CLOSING, CLOSED };
 
 struct request_files_frontend {
   struct frontend frontend; /* first */
   struct request_files_options options;
   struct event_base *base;
-  enum state state;
+  enum files_state state;
   struct inbox inbox;
   int inotify;           /* -1: there is none */
   int top, tools;        /* its watches, of the shared directory and of `tools` in it */
@@ -333,7 +333,8 @@ static bool find_tools(struct request_files_frontend *self) {
     if (inbox->ipc.tools >= 0)
       start_inotify(self);
     else if (!self->tools_logged)
-      log_line(inbox->log, LOG_ERROR, NULL, "%s/%s", self->options.directory, error.text);
+      log_line(inbox->log, LOG_ERROR, NULL, "cannot open the directory %s/%s",
+               self->options.directory, error.text);
   }
   self->tools_logged = inbox->ipc.tools < 0;
   return inbox->ipc.tools >= 0;

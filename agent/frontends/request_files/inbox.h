@@ -103,7 +103,8 @@ void inbox_release(struct inbox *self);
 void inbox_scan_begin(struct inbox *self); /* unless there is one */
 void inbox_scan_stop(struct inbox *self);
 
-/* A file of this name was written and closed, or got the name (`written`); or lost it. */
+/* Notes that a file of this name was written and closed, or got the name (`written`), or lost
+   it. */
 void inbox_changed(struct inbox *self, const char *name, bool written);
 
 /* Writes the results that are due. With `serving`, also continues the scan. */

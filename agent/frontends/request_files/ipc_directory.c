@@ -15,7 +15,9 @@ static const int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 int ipc_directory_open(struct ipc_directory *self, const char *path, struct error *error) {
   self->top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  return self->top >= 0 ? 0 : error_set(error, "%.200s: %s", path, strerror(errno));
+  return self->top >= 0
+             ? 0
+             : error_set(error, "cannot open the directory %.200s: %s", path, strerror(errno));
 }
 
 void ipc_directory_close(struct ipc_directory *self) {

@@ -5,7 +5,9 @@
 
 #include "base/buffer.h"
 
-/* Encodes commands for Redis as arrays of bulk strings, and decodes commands encoded here. Pure. */
+/* Encodes commands for Redis as arrays of bulk strings, and decodes commands that were encoded
+   here. The delivery decodes a batch to name the command that Redis rejected, and the client uses
+   this module, too. Pure. */
 
 /* The texts of a command. They end with the first NULL, so the last ones may be left out. */
 #define COMMAND(...) ((const char *const[]){__VA_ARGS__, NULL})

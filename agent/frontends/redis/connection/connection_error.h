@@ -1,9 +1,10 @@
 #pragma once
 
 /*
- * The reason why there is no connection: a text for people, and a code for programs. The code is an
- * errno, one of these, or 0. It is also the code of the struct error that redis_connection_error
- * and failed() give.
+ * The reason why there is no connection: a text for people, and a code for programs. The connection
+ * makes it, the log shows the text, and `sandbox doctor` chooses its advice by the code. The code
+ * is an errno, one of these, or 0. It is also the code of the struct error that
+ * redis_connection_error and failed() give.
  */
 enum {
   CONNECTION_ERROR_UNRESOLVED = 4096, /* the host's name has no address; beyond every errno */

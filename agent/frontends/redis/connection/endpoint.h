@@ -53,5 +53,6 @@ void endpoint_set_master(struct endpoint *self, struct redis_address master);
    not count, and the master of a sentinel has no other host. */
 bool endpoint_has_untried(const struct endpoint *self);
 
-/* The server works: the next dial goes to the same address, or asks the same sentinel. */
+/* Notes that the server works: the next dial goes to the same address, or asks the same
+   sentinel. */
 void endpoint_mark_healthy(struct endpoint *self);

@@ -5,7 +5,9 @@
 #include "agent/frontends/redis/connection/connection_error.h"
 #include "agent/frontends/redis/connection/url.h"
 
-/* Classifies error replies of Redis and of sentinels, and explains them to people. Pure. */
+/* Classifies error replies of Redis and of sentinels, and explains them to people. Connections, the
+   delivery and the client call it. The hard part is that an error reply may repeat a password.
+   Pure. */
 
 /* Whether another attempt may succeed: Redis is starting, full, busy, changing its role, or moving
    the keys to another node. Otherwise only a person can help. */

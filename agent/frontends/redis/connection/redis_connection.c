@@ -456,7 +456,7 @@ static void handle_handshake_reply(struct redis_connection *self, const struct r
   } else if (name != NULL && name != role && reply->type != REPLY_STATUS &&
              reply->type != REPLY_ERROR) {
     char why[64];
-    (void)snprintf(why, sizeof why, "the reply to %s is not one of redis", name);
+    (void)snprintf(why, sizeof why, "an invalid reply to %s", name);
     lose_because(self, why, CONNECTION_ERROR_NOT_REDIS);
   } else if (reply->type == REPLY_ERROR && !may_be_rejected(name, reply->str) &&
              !handle_optional(self, owned, reply->str)) {
@@ -470,7 +470,7 @@ static void handle_handshake_reply(struct redis_connection *self, const struct r
     if (now->answered < now->count + self->options.final_commands.count)
       send_handshake(self);
     else if (now->sent < now->text.length)
-      lose_because(self, "a reply to no request", CONNECTION_ERROR_NOT_REDIS);
+      lose_because(self, "an unexpected reply", CONNECTION_ERROR_NOT_REDIS);
     else
       end_handshake(self);
   }
@@ -599,7 +599,7 @@ size_t redis_connection_write(struct redis_connection *self, const struct iovec 
 void redis_connection_send(struct redis_connection *self, const char *commands) {
   struct iovec piece = {.iov_base = (char *)(uintptr_t)commands, .iov_len = strlen(commands)};
   if (redis_connection_write(self, &piece, 1) < piece.iov_len)
-    redis_connection_reconnect(self, "the socket takes no more");
+    redis_connection_reconnect(self, "the socket accepts no more data");
 }
 
 void redis_connection_set_reply_timeout(struct redis_connection *self, int milliseconds_from_now) {

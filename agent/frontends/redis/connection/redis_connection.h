@@ -119,7 +119,7 @@ bool redis_connection_is_ready(const struct redis_connection *self);
    …", or that there is no answer yet. The code is one of connection_error.h, or an errno. */
 void redis_connection_error(const struct redis_connection *self, struct error *error);
 
-/* How many times the connection was ready again after a loss. */
+/* Returns how many times the connection was ready again after a loss. */
 uint64_t redis_connection_reconnections(const struct redis_connection *self);
 
 /* Whether the connection is stopped, or an attempt has failed since it was ready last. */
@@ -147,5 +147,5 @@ bool redis_connection_recover(struct redis_connection *self, const char *text);
 struct error_reply_text redis_connection_explain(const struct redis_connection *self,
                                                  const char *text);
 
-/* A reply was useful: ends an outage and resets the pauses. */
+/* Ends an outage and resets the pauses. To be called after a useful reply. */
 void redis_connection_mark_healthy(struct redis_connection *self);

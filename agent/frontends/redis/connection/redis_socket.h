@@ -50,7 +50,7 @@ void redis_socket_init(struct redis_socket *self, struct event_base *base,
 /* Takes ownership of the transport, and does its handshake from the loop. */
 void redis_socket_open(struct redis_socket *self, struct transport *transport);
 
-/* Idempotent. */
+/* Closes the socket and frees its transport. Idempotent. */
 void redis_socket_close(struct redis_socket *self);
 
 /* Writes what an open socket takes now and returns the number of bytes. writable() or lost()

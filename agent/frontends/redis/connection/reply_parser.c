@@ -99,7 +99,7 @@ static void begin_array(struct reply_parser *self, size_t elements) {
   if (!is_truncated(self) && elements > REPLY_PARSER_ITEMS_MAX - self->items)
     truncate_reply(self, 0);
   if (elements > 0 && self->depth == REPLY_PARSER_DEPTH_MAX) {
-    fail(self, "a reply that is nested deeper than any that is asked for");
+    fail(self, "a reply is nested deeper than any reply of redis");
     return;
   }
   struct reply *array = add_item(self, REPLY_ARRAY);
@@ -153,11 +153,11 @@ static void parse_line(struct reply_parser *self, const char *line, size_t lengt
   long long number = 0;
   const char type = line[0];
   if (length < 2 || line[length - 1] != '\r') {
-    fail(self, "a line that does not end as lines do");
+    fail(self, "a line of a reply does not end with CR LF");
   } else if (type == '+' || type == '-') {
     add_text(self, type == '+' ? REPLY_STATUS : REPLY_ERROR, line + 1, length - 2);
   } else if (!parse_number(line + 1, length - 2, &number) || (type != ':' && number < -1)) {
-    fail(self, "a number that redis does not write");
+    fail(self, "a reply has an invalid number");
   } else if (type == ':') {
     struct reply *item = add_item(self, REPLY_INTEGER);
     if (item != NULL)
@@ -178,7 +178,7 @@ static void check_type(struct reply_parser *self, char type) {
   if (strchr("+-:$*", type) != NULL && type != '\0')
     return;
   if (strchr("_#,(=%~>", type) != NULL && type != '\0')
-    fail(self, "a reply of RESP3, which was not asked for");
+    fail(self, "an unexpected reply of RESP3");
   else
     (void)snprintf(self->error, sizeof self->error,
                    type > ' ' && type <= '~' ? "Protocol error, got \"%c\" as reply type byte"
@@ -212,7 +212,7 @@ static const char *take_line(struct reply_parser *self, const char *at, const ch
   }
   buffer_add(&self->line, at, length);
   if (self->line.length > REPLY_PARSER_LINE_MAX)
-    fail(self, "a line without an end");
+    fail(self, "a line of a reply is too long");
   if (feed == end || self->error[0] != '\0')
     return feed;
   parse_line(self, self->line.bytes, self->line.length);

@@ -36,5 +36,5 @@ struct transport *tls_transport_new(struct tls *self, int fd, const char *host);
 /* The bundle of authorities that --inject copies, beside the program. */
 #define TLS_BUNDLE "ca-certificates.crt"
 
-/* The library's name and version, such as "mbedTLS 3.6.6". */
+/* Returns the library's name and version, such as "mbedTLS 3.6.6". */
 const char *tls_library(void);

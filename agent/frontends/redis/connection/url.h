@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 
-struct tls;
-
 /*
- * Parses a connection string: where Redis is, and how to log in. Pure. The forms are
+ * Parses a connection string: where Redis is, and how to log in. The agent and the client do so at
+ * startup. The hard part is that the text has a password, which no error may repeat. Pure. The
+ * forms are
  *
  *   redis://[user:password@]host[:port][/db]       user and password are percent-decoded
  *   rediss://…                                     the same over TLS
@@ -22,6 +22,8 @@ struct tls;
  */
 #define REDIS_URL_DEFAULT_PORT 6379
 #define REDIS_URL_SENTINEL_PORT 26379
+
+struct tls;
 
 struct redis_address {
   char *host;    /* a name or an address, without brackets; or the path of a Unix socket */

@@ -404,10 +404,10 @@ static void on_committed(struct delivery *self, const struct reply *reply) {
      a lost connection may do that once, but not several times. */
   if (!delivered && self->request.expected[EXPECT_EXECUTED] > 0 &&
       ++self->aborts >= ABORTS_BEFORE_RECONNECT)
-    drop_connection(self, "EXEC does nothing, though nobody has written the key");
+    drop_connection(self, "EXEC was aborted, although nobody has written the watched key");
   else if (self->request.ignores_query && self->request.commands > 0 &&
            self->vain_losses >= LOSSES_BEFORE_RECONNECT)
-    drop_connection(self, "it loses what it has acknowledged again and again");
+    drop_connection(self, "it repeatedly loses acknowledged data");
 }
 
 static void on_query_reply(struct delivery *self, const struct reply *reply) {
@@ -488,7 +488,7 @@ static void on_reply(void *owner, const struct reply *reply) {
   if (error_reply_is_last(request->rejection) || (fits && last && request->rejection[0] != '\0')) {
     handle_rejection(self);
   } else if (!fits) {
-    drop_connection(self, "a reply that redis does not give to what was asked");
+    drop_connection(self, "the reply does not fit the request");
   } else if (last) {
     forget_request(self);
     redis_connection_set_reply_timeout(self->connection, 0);

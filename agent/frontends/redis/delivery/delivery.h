@@ -113,5 +113,5 @@ bool delivery_is_unreachable(const struct delivery *self);
    get higher ids. */
 const char *delivery_newest_entry(const struct delivery *self);
 
-/* How many times the connection was ready again after a loss. */
+/* Returns how many times the connection was ready again after a loss. */
 uint64_t delivery_reconnections(const struct delivery *self);

@@ -61,7 +61,8 @@ void flow_control_drain(struct flow_control *self, bool is_over);
    agents. A message about a step that is not known may be about one of theirs. */
 void flow_control_protect_earlier(struct flow_control *self, int64_t now_ms);
 
-/* The reader has read the events up to `seq`. A lower number than before is only a sign. */
+/* Notes that the reader has read the events up to `seq`. A lower number than before is only a sign
+   of life. */
 void flow_control_read(struct flow_control *self, const char *step_id, uint64_t seq,
                        int64_t now_ms);
 

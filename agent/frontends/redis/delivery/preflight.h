@@ -39,5 +39,5 @@ bool preflight_reject(struct preflight *self, int index, const char *text, const
    was about the same command and list. */
 void preflight_warn(struct preflight *self, const struct command_name *name, const char *why);
 
-/* The handshake has succeeded. */
+/* Keeps which commands Redis has refused. To be called when the handshake has succeeded. */
 void preflight_end(struct preflight *self);

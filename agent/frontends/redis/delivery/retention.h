@@ -73,7 +73,7 @@ bool retention_is_on(const struct retention *self);
 /* Returns `keep_bytes`, or its default if that is 0. A reader may be this far behind. */
 uint64_t retention_bytes_kept(const struct retention *self);
 
-/* The stream was written by an earlier agent and may be longer than `maxlen`. */
+/* Begins with a stream that an earlier agent has written, and that may be longer than `maxlen`. */
 void retention_resume(struct retention *self);
 
 /* Counts events that were queued up to byte `end` of all bytes that were ever queued. `newest` is

@@ -67,7 +67,7 @@ struct control_message *control_messages_find(const struct control_messages *sel
 void control_messages_set_state(struct control_messages *self, struct control_message *message,
                                 enum control_state state);
 
-/* The removal of the message was written; it ends at this position in the send queue. */
+/* Notes that the removal of the message was written; it ends at this position in the send queue. */
 void control_messages_begin_removal(struct control_messages *self, struct control_message *message,
                                     uint64_t end);
 

@@ -41,7 +41,7 @@
    once, because the rounds would follow each other without a pause. */
 #define EARLY_MS 20
 
-enum state {
+enum heartbeat_state {
   STOPPED,
   DELAYED, /* the job is owned; the connection is made after CONNECT_MS */
   RUNNING
@@ -64,7 +64,7 @@ struct heartbeat {
   struct buffer value, command;
   bool step_in_flight;
   bool is_reported; /* it was logged that the key is not visible */
-  enum state state;
+  enum heartbeat_state state;
   enum { WAIT_WITH_BLMOVE, WAIT_WITH_BRPOPLPUSH, WAIT_WITH_TIMER } wait;
   /* Whether Redis had memory for the key: SET succeeded, SET failed, or EXPIRE was sent instead. */
   enum { MEMORY_OK, MEMORY_FULL, MEMORY_WAS_FULL } memory;
@@ -373,7 +373,7 @@ static void on_reply(void *owner, const struct reply *reply) {
   while (kind < REPLY_KINDS && self->expected[kind] == 0)
     kind++;
   if (kind == REPLY_KINDS) {
-    redis_connection_reconnect(self->connection, "a reply that was not expected");
+    redis_connection_reconnect(self->connection, "an unexpected reply");
     return;
   }
   if (kind == REPLY_MESSAGE && self->expected[kind] == self->page)

@@ -61,7 +61,7 @@ void heartbeat_free(struct heartbeat *self);
 /* Returns the encoded SET with the current value; the caller frees it. */
 char *heartbeat_command(struct heartbeat *self);
 
-/* How many times the connection was ready again after a loss. */
+/* Returns how many times the connection was ready again after a loss. */
 uint64_t heartbeat_reconnections(const struct heartbeat *self);
 
 void heartbeat_start(struct heartbeat *self);

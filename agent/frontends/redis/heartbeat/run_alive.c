@@ -53,7 +53,7 @@ static void on_reply(void *owner, const struct reply *reply) {
   else if (reply->type == REPLY_ERROR)
     finish(self, RUN_ALIVE_UNKNOWN, redis_connection_explain(self->connection, reply->str).text);
   else if (reply->type != REPLY_INTEGER)
-    finish(self, RUN_ALIVE_UNKNOWN, "a reply that redis does not give to what was asked");
+    finish(self, RUN_ALIVE_UNKNOWN, "the reply does not fit the request");
   else
     finish(self, reply->integer == 1 ? RUN_ALIVE_YES : RUN_ALIVE_NO, "");
 }

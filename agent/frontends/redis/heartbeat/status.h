@@ -7,9 +7,9 @@
 #include "base/cgroup.h"
 #include "wire/step_report.h"
 
-/* The content of the heartbeat beyond the members that heartbeat.c writes: the agent's version and
+/* Writes the members of the heartbeat that heartbeat.c does not write: the agent's version and
    features, its working directory, the steps that it has answered, and the resources that its
-   container uses. It is {0} at first. */
+   container uses. The frontend owns it and counts the steps. It is {0} at first. */
 struct status {
   struct {
     uint64_t ok, failed, timed_out, cancelled;

@@ -93,7 +93,7 @@ static void on_error(struct consumer *self, const char *text) {
   self->handler->failed(self->owner, &error);
 }
 
-static const char *const unexpected_reply = "a reply that redis does not give to what was asked";
+static const char *const unexpected_reply = "the reply does not fit the request";
 
 /* Returns why a reply to BLMOVE, which is not an error, is wrong; NULL if it is right. */
 static const char *find_fault(struct consumer *self, const struct reply *reply) {
@@ -101,7 +101,8 @@ static const char *find_fault(struct consumer *self, const struct reply *reply) 
   self->early = is_early ? self->early + 1 : 0;
   if (reply->type != REPLY_STRING && reply->type != REPLY_NIL)
     return unexpected_reply;
-  return self->early > EARLY_REPLIES_MAX ? "it does not wait for a step" : NULL;
+  return self->early > EARLY_REPLIES_MAX ? "it answers at once instead of waiting for a step"
+                                         : NULL;
 }
 
 static bool is_list(const struct reply *reply) {
@@ -147,7 +148,7 @@ static void on_page(struct consumer *self, const struct reply *reply) {
 static void on_reply(void *owner, const struct reply *reply) {
   struct consumer *self = owner;
   if (self->due == 0) {
-    redis_connection_reconnect(self->connection, "a reply that was not expected");
+    redis_connection_reconnect(self->connection, "an unexpected reply");
     return;
   }
   self->due--;

@@ -50,7 +50,7 @@ void consumer_free(struct consumer *self);
 /* Connects ahead of the first request. */
 void consumer_prepare(struct consumer *self);
 
-/* How many times the connection was ready again after a loss. */
+/* Returns how many times the connection was ready again after a loss. */
 uint64_t consumer_reconnections(const struct consumer *self);
 
 /* Connects if necessary, and waits for one step. */

@@ -133,7 +133,7 @@ bool intake_lose_data(struct intake *self) {
   struct queued_step *running = self->running;
   bool again = running != NULL && recent_steps_count_starts(&self->recent, running->step_id) > 1;
   log_line(self->log, LOG_WARN, NULL,
-           "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
+           "redis has lost acknowledged data: it is empty, or back at an earlier state");
   recent_steps_roll_back(&self->recent);
   outbox_for_each(self->outbox, "LPUSH", self->keys->results, mark_result, self);
   self->is_unverified = true;

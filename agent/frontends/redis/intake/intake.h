@@ -191,10 +191,10 @@ void intake_announce_start(struct intake *self);
 void intake_finish_step(struct intake *self, const struct step_event *completed,
                         const struct step_result *result);
 
-/* A control message was read. */
+/* Takes a control message that the heartbeat has read. */
 void intake_message(struct intake *self, const struct payload *payload);
 
-/* The processes of earlier agents have ended. */
+/* Notes that the processes of earlier agents have ended. */
 void intake_interrupted_ended(struct intake *self);
 
 /* Redis has lost acknowledged data. Restores the running step and the one fetched ahead in

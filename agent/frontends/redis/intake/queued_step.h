@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "wire/step.h"
 
-/* The copy in memory of a step that is in the list `inflight` or `in`. */
+/* The copy in memory of a step that is in the list `inflight` or `in`. Intake makes it when the
+   step is taken or found, and frees it when the step is answered. The payload is kept, because
+   Redis may lose the step. */
 enum queued_step_place {
   QUEUED_STEP_LISTED,
   QUEUED_STEP_LOST /* in no list: Redis has lost it, and it is too large to be restored */

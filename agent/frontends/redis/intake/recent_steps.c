@@ -6,7 +6,7 @@
 
 /* The lowest bits of an entry; 0 is an empty entry. In the states from STARTED on, the step was
    started. */
-enum state {
+enum recent_state {
   WAITING = 1,     /* in memory, and not started; a redelivered step is a duplicate */
   STARTED,         /* a redelivered step is new */
   STARTED_PENDING, /* the answer will be delivered or says that the result is lost; a redelivered
@@ -19,8 +19,8 @@ static uint64_t hash(const char *text) {
   return hash_bytes(text, strlen(text)) & ~STATE_MASK;
 }
 
-static enum state state_of(uint64_t entry) {
-  return (enum state)(entry & STATE_MASK);
+static enum recent_state state_of(uint64_t entry) {
+  return (enum recent_state)(entry & STATE_MASK);
 }
 
 static bool is_step(uint64_t entry, uint64_t wanted) {
@@ -63,7 +63,7 @@ bool recent_steps_has_redeliverable(const struct recent_steps *self) {
 }
 
 /* Changes the state of all started steps, and forgets the others. */
-static void set_states(struct recent_steps *self, enum state state) {
+static void set_states(struct recent_steps *self, enum recent_state state) {
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
     uint64_t *entry = &self->entries[i];
     *entry = is_started(*entry) ? (*entry & ~STATE_MASK) | state : 0;
