@@ -146,13 +146,15 @@ FRONTEND_TEST(a_close_answers_steps_whose_result_was_lost) {
   frontend_owner_lacks(owner, "inflight");
 }
 
-/* The watch of the batch has noticed the takeover, but Redis answers with the error of the move. */
+/* The watch of the batch has noticed the takeover, but Redis answers with the error of the move.
+   The heartbeat, which would notice the takeover, gets no answer. */
 FRONTEND_TEST(a_batch_with_a_refused_move_is_not_sent_after_a_takeover) {
   frontend_owner_push(owner,
                       "{'stepId':'s-1','replyTo':'r','command':'sh','args':['-c','echo up; " GATE(
                           "$D/go") "exit 3']}");
   frontend_owner_await(owner, "events", "up");
   loop_settle(&owner->loop);
+  redis_store_hold(owner->store, "heartbeat");
   redis_store_inject(owner->store, (struct redis_store_fault){.command = "BLMOVE sandbox:j:results",
                                                               .effect = REDIS_STORE_REFUSES,
                                                               .text = "NOPERM no"});
