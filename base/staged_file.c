@@ -6,25 +6,23 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/file_lock.h"
 #include "base/hash.h"
 #include "base/write_all.h"
 
 /* How often other processes may come first. Each time, one of them makes progress. */
 #define ATTEMPTS_MAX 1000
 
+/* How long the trial run of a program usually takes, many times over. */
+#define RENAME_WAIT_MS 1000
+
 static int remove_hidden(const struct staged_file *self) {
   return unlinkat(self->directory, self->hidden, 0) == 0 || errno == ENOENT ? 0 : -1;
-}
-
-static int lock(int fd, int how) {
-  int result;
-  do
-    result = flock(fd, how);
-  while (result != 0 && errno == EINTR);
-  return result;
 }
 
 bool staged_file_has_name(int fd, int directory, const char *name) {
@@ -39,21 +37,41 @@ static bool is_hidden(const struct staged_file *self, int fd) {
   return staged_file_has_name(fd, self->directory, self->hidden);
 }
 
+/* Waits until the owner of a hidden file that this process may not open has renamed it, which takes
+   a moment (inject/inject.c), unless the owner was killed. Returns -1 with ENOENT, or ENOLCK if
+   the file is still there. */
+static int await_rename(const struct staged_file *self) {
+  int fd = openat(self->directory, self->hidden, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  int64_t end_ms = clock_monotonic_ms() + RENAME_WAIT_MS;
+  while (is_hidden(self, fd) && clock_monotonic_ms() < end_ms)
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  int error = is_hidden(self, fd) ? ENOLCK : ENOENT;
+  descriptor_close(fd);
+  errno = error;
+  return -1;
+}
+
 /* Waits for the owner of the hidden file. The file system decides which access a lock needs, and
    the file's mode which access is granted; reading comes first, because a file that is open for
-   writing cannot be executed. Returns a descriptor, or -1 with ENOENT if there is no such file, or
-   with ENOLCK if it cannot be locked. */
+   writing cannot be executed. Returns a descriptor, or -1: ENOENT if there is no such file,
+   EWOULDBLOCK if its owner takes too long, ENOLCK if it cannot be locked. */
 static int lock_found(const struct staged_file *self) {
   static const int accesses[] = {O_RDONLY, O_WRONLY};
+  bool is_denied = false;
   for (size_t i = 0; i < sizeof accesses / sizeof accesses[0]; i++) {
     int fd = openat(self->directory, self->hidden,
                     accesses[i] | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
       return -1;
-    if (fd >= 0 && lock(fd, LOCK_EX) == 0)
+    is_denied = fd < 0 && errno == EACCES;
+    if (fd >= 0 && file_lock(fd, LOCK_EX, STAGED_FILE_WAIT_MS) == 0)
       return fd;
     descriptor_close(fd);
+    if (fd >= 0 && errno == EWOULDBLOCK)
+      return -1;
   }
+  if (is_denied)
+    return await_rename(self);
   errno = ENOLCK;
   return -1;
 }
@@ -61,6 +79,8 @@ static int lock_found(const struct staged_file *self) {
 /* Removes the hidden file, but not a directory of that name (EISDIR). */
 static int remove_found(const struct staged_file *self) {
   int fd = lock_found(self);
+  if (fd < 0 && errno == EWOULDBLOCK)
+    return -1;
   int result = 0;
   /* If its owner has renamed it meanwhile, it is the target and stays. */
   if (fd >= 0 ? is_hidden(self, fd) : errno != ENOENT)
@@ -80,8 +100,7 @@ static bool create(struct staged_file *self, mode_t mode) {
                   mode);
   /* Until the file is locked, it looks abandoned and may be removed. The lock is shared so that
      staged_file_seal can take it again; the file system may have none. */
-  if (fd >= 0 && (lock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
-      is_hidden(self, fd)) {
+  if (fd >= 0 && (file_lock(fd, LOCK_SH, 0) == 0 || errno != EWOULDBLOCK) && is_hidden(self, fd)) {
     self->fd = fd;
     self->state = STAGED_HIDDEN;
     return true;
@@ -116,7 +135,7 @@ int staged_file_seal(struct staged_file *self, mode_t mode) {
   int fd = openat(self->directory, self->hidden, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0)
     return -1;
-  (void)lock(fd, LOCK_SH);
+  (void)file_lock(fd, LOCK_SH, 0);
   int closed = close(self->fd);
   self->fd = fd;
   return closed;

@@ -15,14 +15,15 @@
  * The hidden name, `.write-<user id>-<hash of the name>`, is the same for one name and user, so
  * that the next writer finds the file of a killed one without searching a directory that may have a
  * million entries. From begin to commit the writer holds a lock (flock(2)), which dies with it. A
- * writer that finds a hidden file waits for its owner without a time limit, and removes the file.
- * It never writes to it, since the file may be a link or carry another owner's rights. On a file
- * system without locks, one of two simultaneous writers of one file may fail.
+ * writer that finds a hidden file waits for its owner, and removes the file. It never writes to it,
+ * since the file may be a link or carry another owner's rights. If one owner takes longer than
+ * STAGED_FILE_WAIT_MS, the writer fails, because any program that can open the file can lock it
+ * forever. On a file system without locks, one of two simultaneous writers of one file may fail.
  *
  * SIGTERM is blocked from begin to release, so that only SIGKILL leaves a hidden file; not while
  * waiting for another writer. Files that are open at once are released in the reverse order.
  *
- * Functions return 0, or -1 with errno. EWOULDBLOCK means that another process took the hidden
+ * Functions return 0, or -1 with errno. EWOULDBLOCK means that another process has the hidden
  * name.
  */
 enum staged_state {
@@ -41,6 +42,9 @@ struct staged_file {
   char hidden[64];
   sigset_t mask; /* the caller's, which release restores */
 };
+
+/* Longer than a writer takes, even if it copies the tools of a carrier image. */
+#define STAGED_FILE_WAIT_MS 30000
 
 /* A value that release accepts without a begin. */
 #define STAGED_FILE_NONE ((struct staged_file){.fd = -1})

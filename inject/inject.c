@@ -351,20 +351,19 @@ static bool can_run(int fd) {
 }
 
 /* If a user may not read the file of a program, the kernel never lets the user's other processes
-   read the memory of a process that runs it; a prctl(2) of the program would come too late. The
-   hidden file is readable, because the next injector may have to open it. */
-static void make_unreadable(int fd) {
-  if (fchmod(fd, UNREADABLE_MODE) == 0 && !can_run(fd))
-    (void)fchmod(fd, PROGRAM_MODE);
+   read the memory of a process that runs it; a prctl(2) of the program would come too late. Returns
+   -1 with errno if the file can neither be run in this mode nor be made readable again. */
+static int make_unreadable(int fd) {
+  return fchmod(fd, UNREADABLE_MODE) != 0 || can_run(fd) ? 0 : fchmod(fd, PROGRAM_MODE);
 }
 
+/* Sets the mode immediately before the rename, because the next injector cannot lock a hidden file
+   that it may not read. */
 static int commit_file(struct staged_file *file, bool is_program) {
   int fd = is_program ? fcntl(file->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
-  int result = staged_file_commit(file);
-  if (fd >= 0 && result == 0)
-    make_unreadable(fd);
+  int result = fd >= 0 ? make_unreadable(fd) : 0;
   descriptor_close(fd);
-  return result;
+  return result == 0 ? staged_file_commit(file) : -1;
 }
 
 /* The program gets its name last, so that anyone who waits for it finds the others. */

@@ -94,8 +94,9 @@ struct calls {
 #define CALLS_PROGRESS_PACE_MS 250  /* between reports of new output */
 #define CALLS_PROGRESS_BEAT_MS 5000 /* between reports without new output */
 
-/* Longer than a change of a file takes, unless the file system is slow or dead. */
-#define CALLS_CHANGE_MS 500
+/* Longer than a change of a file takes, even if another program holds its lock (file_version.h),
+   unless the file system is slow or dead. */
+#define CALLS_CHANGE_MS 2500
 
 /* The answer leaves this long before the deadline. */
 #define CALLS_ANSWER_AHEAD_MS 30

@@ -31,14 +31,14 @@ static void warn_gaps(const struct search *self, const struct search_result *res
               self->glob[0] == '!' ? "found no file that the glob '%s' does not leave out"
                                    : "found no file that matches the glob '%s'",
               self->glob);
-  if (strchr(self->pattern, '\r') != NULL || strstr(self->pattern, "\\r") != NULL)
-    kind_warn(output, "grep ",
-              "did not search line endings: a line has neither its \\r\\n nor its "
-              "\\n");
   warn_gap(output, &result->excluded, "directory that is always left out",
            "directories that are always left out");
   warn_gap(output, &result->large, "file over 1,000,000 bytes", "files over 1,000,000 bytes");
   warn_gap(output, &result->binary, "file that contains NUL bytes", "files that contain NUL bytes");
+  warn_gap(output, &result->links, "symbolic link", "symbolic links");
+  warn_gap(output, &result->returns,
+           "file for \\r at the end of its lines, where the pattern matches",
+           "files for \\r at the end of their lines, where the pattern matches");
 }
 
 /* Adds the warnings. Fails if nothing was found and part of what was asked for could not be

@@ -635,6 +635,28 @@ JOB_TEST(grep_without_a_match_names_files_that_it_did_not_search) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
+JOB_TEST(grep_without_a_match_names_line_endings_and_links_that_it_did_not_search) {
+#define RETURNS(NAME)                                                                              \
+  "grep did not search 1 file for \\r at the end of its lines, where the pattern matches: " NAME
+  static const char *const patterns[] = {"a;\\\\r", "\\\\x0d", "[\\\\cM]", "a;\\\\R",
+                                         "a\\\\W*;\\\\s"};
+  kind_rows_file(job, "windows", "a;\r\nb\r\n");
+  kind_rows_file(job, "unix", "a;\nb\n");
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+    const char *fields = formatted(GREP "'.','pattern':'%s'", patterns[i]);
+    kind_rows_run(job, &(struct kind_row){fields, 0, "[]", RETURNS("windows")}, 1);
+    fields = formatted(GREP "'unix','pattern':'%s'", patterns[i]);
+    kind_rows_run(job, &(struct kind_row){fields, 0, "[]", NULL}, 1);
+  }
+  assert_int_equal(symlink("unix", kind_rows_path(job, "link")), 0);
+  static const struct kind_row rows[] = {
+      {GREP "'windows','pattern':'b\\r'", 0, "[]", RETURNS("windows")},
+      {GREP "'.','pattern':'C:\\\\\\\\repo'", 0, "[]", "grep did not search 1 symbolic link: link"},
+      {GREP "'.','pattern':'^b','outputMode':'count'", 0,
+       "[{'path':'unix','count':1},{'path':'windows','count':1}]", NULL}};
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
 JOB_TEST(grep_searches_the_directories_that_its_glob_names) {
   make_tree(job);
   kind_rows_file(job, ".github/workflows/ci.yml", "needle");

@@ -120,10 +120,18 @@ static bool is_absent(struct injection *self, const char *name) {
   return access(injection_path(self, "root/shared/%s", name), F_OK) != 0;
 }
 
+/* Whether it is the program, in its last mode. */
+static bool has_program(struct injection *self) {
+  const char *path = injection_path(self, "root/shared/agent");
+  struct stat file;
+  return injection_look(path) == INJECTION_WHOLE && stat(path, &file) == 0 &&
+         (file.st_mode & 07777) == 0111;
+}
+
 /* `old` is the content before, or NULL. */
 static void expect_whole(struct injection *self, const char *old) {
   bool was_there = old != NULL;
-  assert_true(injection_look(injection_path(self, "root/shared/agent")) == INJECTION_WHOLE ||
+  assert_true(has_program(self) ||
               (was_there ? has_content(self, "agent", old) : is_absent(self, "agent")));
   for (size_t i = 0; i < COMPANIONS; i++)
     assert_true(
@@ -165,6 +173,18 @@ CARRIER_TEST(concurrent_injections_survive_the_death_of_some) {
   assert_int_equal(unlink(injection_path(self, "root/shared/another")), 0);
   expect_next(self);
   reader_stop(&reader);
+}
+
+/* An ordinary user cannot lock the hidden file of another injector that has its last mode. */
+INJECTION_TEST(concurrent_injections_of_an_ordinary_user_succeed) {
+  struct agent_process *injectors[AT_ONCE];
+  injection_make_directory(self, "shared", 0755, 1000);
+  self->setup.uid = 1000;
+  for (int i = 0; i < AT_ONCE; i++)
+    injectors[i] = injection_start(self, injection_path(self, "shared/agent"));
+  for (int i = 0; i < AT_ONCE; i++)
+    end_of(injectors[i], false);
+  assert_int_equal(injection_count(self, "shared"), 1);
 }
 
 static void be_traced(const void *context) {

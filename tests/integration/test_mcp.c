@@ -167,6 +167,17 @@ MCP_TEST(lists_that_the_server_lacks_are_empty) {
   REFUSED(32602, "Missing required _meta field: io.modelcontextprotocol/" FIELD)
 #define TOOLS "'result':{'tools':["
 
+/* Some model APIs reject a schema with one of these. */
+MCP_TEST(the_schemas_of_tools_have_no_uncommon_keywords) {
+  static const char *const keywords[] = {"additionalProperties", "minimum", "maximum", "minItems"};
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'tools/list'}");
+  const char *line = mcp_client_line(client);
+  assert_non_null(strstr(line, formatted("\"%s\"", "inputSchema")));
+  for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+    if (strstr(line, formatted("\"%s\"", keywords[i])) != NULL)
+      fail_msg("%s", keywords[i]);
+}
+
 MCP_TEST(each_request_has_its_promised_answer) {
   static const struct {
     const char *method, *params, *answer;

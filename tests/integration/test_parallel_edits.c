@@ -132,6 +132,35 @@ MCP_TEST(a_lock_of_another_program_does_not_block_an_edit) {
   assert_int_equal(count_lines(&client->directory, "file", "done"), 1);
 }
 
+static bool never(void *context) {
+  (void)context;
+  return false;
+}
+
+/* Each call needs the content that the call before it has written. All of them wait for the lock of
+   another program, which ends before they give up. */
+MCP_TEST(calls_that_wait_for_a_lock_run_in_order_under_any_name) {
+  static const char *const names[] = {"file", "link"};
+  const char *path = directory_path(&client->directory, "file");
+  int id = 0;
+  assert_int_equal(symlink("file", directory_path(&client->directory, "link")), 0);
+  for (int round = 0; round < 4; round++) {
+    FILE *file = fopen(path, "we");
+    assert_true(file != NULL && fputs("0", file) >= 0 && fclose(file) == 0);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    for (int i = 0; i < 4; i++)
+      mcp_client_call_tool(client, ++id, "edit_file",
+                           formatted("'path':'%s','edits':[{'old_string':'%d','new_string':'%d'}]",
+                                     names[i % 2], i, i + 1));
+    (void)wait_until(never, NULL, 800);
+    close(fd);
+    for (int i = 3; i >= 0; i--)
+      expect_success(client, id - i);
+    assert_int_equal(count_lines(&client->directory, "file", "4"), 1);
+  }
+}
+
 /* --- the owner -------------------------------------------------------------------------------- */
 
 enum { OWNER = 4321, MEMBER = 1234 };

@@ -92,6 +92,13 @@ SIDECAR_TEST(a_command_gets_the_trace_of_its_request) {
   sidecar_expect(sidecar, "3", 0, "--", "");
 }
 
+SIDECAR_TEST(a_request_may_begin_with_a_byte_order_mark) {
+  static const char request[] = "\xEF\xBB\xBF{\"command\":\"echo x\"}";
+  sidecar_start(sidecar, NULL);
+  sidecar_write(sidecar, sidecar_request_name("1"), request, sizeof request - 1);
+  sidecar_expect(sidecar, "1", 0, "x", "");
+}
+
 struct row {
   const char *request;
   int exit_code;

@@ -11,10 +11,9 @@
 #include "agent/files/access/regular_file.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/file_lock.h"
 
-/* A writer takes less than the first for a file of usual size. Appending a line takes much less
-   than the second, even on a busy machine. */
-#define PAUSE_MAX_MS 8
+/* Appending a line takes much less, even on a busy machine. */
 #define APPEND_WAIT_MS 100
 
 void file_version_release(struct file_version *self) {
@@ -22,23 +21,9 @@ void file_version_release(struct file_version *self) {
   self->fd = -1;
 }
 
-static void pause_for(long milliseconds) {
-  (void)nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
-}
-
-static void lock(int fd) {
-  int64_t end_ms = clock_monotonic_ms() + FILE_VERSION_WAIT_MS;
-  for (long pause_ms = 1; flock(fd, LOCK_EX | LOCK_NB) != 0;) {
-    if (errno != EWOULDBLOCK || clock_monotonic_ms() >= end_ms)
-      return;
-    pause_for(pause_ms);
-    pause_ms = pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : PAUSE_MAX_MS;
-  }
-}
-
 bool file_version_lock(struct file_version *self, int at, const char *path, int flags) {
   struct stat named;
-  lock(self->fd);
+  (void)file_lock(self->fd, LOCK_EX, FILE_VERSION_WAIT_MS);
   return fstat(self->fd, &self->file) == 0 && fstatat(at, path, &named, flags) == 0 &&
          descriptor_same_file(&named, &self->file);
 }
@@ -80,7 +65,7 @@ static void await_writers(int fd) {
   while (fcntl(fd, F_SETLEASE, F_RDLCK) != 0) {
     if (errno != EAGAIN || clock_monotonic_ms() >= end_ms)
       return;
-    pause_for(1);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   }
   (void)fcntl(fd, F_SETLEASE, F_UNLCK);
 }

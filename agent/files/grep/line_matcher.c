@@ -54,6 +54,7 @@ struct line_matcher {
   const char *text;
   size_t length;
   bool is_text;     /* even if it has a NUL */
+  bool has_returns; /* lines include the "\r" of their endings */
   bool is_examined; /* the following are set */
   bool has_nul;
   bool is_utf8;
@@ -280,10 +281,22 @@ int line_matcher_next(struct line_matcher *self, size_t from, struct matched_lin
                       struct error *error) {
   while ((from = next_start(self, from)) < self->length && examine_text(self)) {
     matched_line_from(line, self->text, self->length, from);
+    line->end += self->has_returns && line->next - line->end == 2;
     int found = match_line(self, line, error);
     if (found != 0)
       return found;
     from = line->next;
   }
   return 0;
+}
+
+bool line_matcher_misses_return(struct line_matcher *self) {
+  struct matched_line line;
+  struct error ignored;
+  if (!self->is_examined || memchr(self->text, '\r', self->length) == NULL)
+    return false;
+  self->has_returns = true;
+  int found = line_matcher_next(self, 0, &line, &ignored);
+  self->has_returns = false;
+  return found > 0;
 }

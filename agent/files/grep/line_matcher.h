@@ -57,6 +57,10 @@ void line_matcher_begin(struct line_matcher *self, const char *text, size_t leng
 int line_matcher_next(struct line_matcher *self, size_t from, struct matched_line *line,
                       struct error *error);
 
+/* Whether a line matches if it includes the "\r" of its "\r\n". line_matcher_next has found no
+   other match in the text. */
+bool line_matcher_misses_return(struct line_matcher *self);
+
 /* Accepts NULL. */
 void line_matcher_free(struct line_matcher *self);
 

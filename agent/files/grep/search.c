@@ -227,6 +227,11 @@ static int add_file(struct file_search *self, struct searched_file *file, struct
   return 0;
 }
 
+static void note_gap(struct search_gap *self, const char *path, size_t length) {
+  if (self->count++ == 0)
+    (void)error_set(&self->first, "%.*s", (int)length, path);
+}
+
 /* The text is followed by MEMSCAN_SLACK readable bytes. With `is_text`, it is searched even if it
    has a NUL. Returns -1 if a line can be neither matched in bounded time nor skipped. */
 static int search_text(struct file_search *self, const char *path, size_t path_length,
@@ -247,8 +252,11 @@ static int search_text(struct file_search *self, const char *path, size_t path_l
     buffer_add_json(&self->written, path, path_length);
   int (*add)(struct file_search *, struct searched_file *, struct matched_line *, struct error *) =
       self->search->output == SEARCH_CONTENT ? add_lines : add_file;
-  if (add(self, &file, &line, &reason) == 0)
+  if (add(self, &file, &line, &reason) == 0) {
+    if (self->result.matches == 0 && line_matcher_misses_return(self->pattern))
+      note_gap(&self->result.returns, path, path_length);
     return 0;
+  }
   return error_set(error, "%s: %.*s:%zu", reason.text, (int)path_length, path,
                    number_at(&file, &line));
 }
@@ -286,11 +294,6 @@ static int fill(int fd, struct buffer *text, bool *is_large) {
   return 0;
 }
 
-static void note_gap(struct search_gap *self, const struct buffer *path) {
-  if (self->count++ == 0)
-    (void)error_set(&self->first, "%.*s", (int)path->length, path->bytes);
-}
-
 /* Notes the full path of the first entry that could not be read; `below` is below the root. */
 static void note_unread(struct file_search *self, const char *below) {
   struct error *first = &self->result.first_unread;
@@ -318,7 +321,7 @@ static void read_entry(struct file_search *self, const struct walk_entry *entry,
   int result = fd >= 0 ? fill(fd, text, &is_large) : -1;
   descriptor_close(fd);
   if (is_large)
-    note_gap(&self->result.large, path);
+    note_gap(&self->result.large, path->bytes, path->length);
   if (result == 0)
     return;
   text->length = 0;
@@ -334,7 +337,9 @@ static bool count_entry(struct file_search *self, const struct walk_entry *entry
   enum search_scope_verdict verdict = search_scope_classify(self->scope, entry);
   bool is_directory = entry->type == DT_DIR, is_file = entry->type == DT_REG;
   if (verdict == SEARCH_SCOPE_EXCLUDED)
-    note_gap(&self->result.excluded, path);
+    note_gap(&self->result.excluded, path->bytes, path->length);
+  if (verdict == SEARCH_SCOPE_TAKEN && entry->type == DT_LNK)
+    note_gap(&self->result.links, path->bytes, path->length);
   self->result.hidden_directories += verdict == SEARCH_SCOPE_HIDDEN && is_directory;
   self->result.hidden_files += verdict == SEARCH_SCOPE_HIDDEN && is_file;
   self->result.files += verdict == SEARCH_SCOPE_TAKEN && is_file;
@@ -365,7 +370,7 @@ static int search_below(struct file_search *self, struct walk *walk, struct buff
     result = search_text(self, path->bytes, path->length, text.bytes, text.length, false, error);
     /* Binary files matter only as long as nothing was found. */
     if (self->result.matches == 0 && memchr(text.bytes, '\0', text.length) != NULL)
-      note_gap(&self->result.binary, path);
+      note_gap(&self->result.binary, path->bytes, path->length);
   }
   count_unread(self, walk);
   buffer_release(&text);

@@ -65,6 +65,8 @@ struct search_result {
   struct search_gap excluded;       /* directories below which the glob may match */
   struct search_gap large;          /* files of more than SEARCH_FILE_MAX bytes */
   struct search_gap binary;         /* files; complete only if nothing was found */
+  struct search_gap returns;        /* likewise: files that match with the "\r" of an ending */
+  struct search_gap links;          /* symbolic links, which are not followed */
   struct search_gap unused_ignores; /* ignore files that could not be used; a full path */
 };
 
