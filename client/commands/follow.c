@@ -60,7 +60,6 @@ struct follow {
   size_t count;
   unsigned numbers;
   unsigned open[2];         /* whose line is open on standard output and standard error; 0: none */
-  bool was_stderr;          /* of the last line */
   bool has_colors;          /* the open line has set colors */
   char gone[ENTRY_ID_SIZE]; /* the newest entry when the step had left the lists */
   int64_t gone_ms;          /* the time of watch.present_ms then; 0: it has not left them */
@@ -158,9 +157,6 @@ static void show_line(struct follow *self, const struct followed *step,
   const bool is_open = self->open[to_stderr] == step->number;
   if (terminal->is_tty[0] && terminal->is_tty[1] && self->open[!to_stderr] != 0)
     end_line(self, !to_stderr);
-  if (to_stderr != self->was_stderr && terminal_flush(terminal) != 0)
-    self->watch.output = WATCH_OUTPUT_LOST;
-  self->was_stderr = to_stderr;
   if (self->open[to_stderr] != 0 && !is_open)
     end_line(self, to_stderr);
   if (!is_open)
