@@ -59,10 +59,8 @@ struct follow {
   struct followed steps[STEPS_MAX];
   size_t count;
   unsigned numbers;
-  unsigned open[2];         /* whose line is open on standard output and standard error; 0: none */
-  bool has_colors;          /* the open line has set colors */
-  char gone[ENTRY_ID_SIZE]; /* the newest entry when the step had left the lists */
-  int64_t gone_ms;          /* the time of watch.present_ms then; 0: it has not left them */
+  unsigned open[2]; /* whose line is open on standard output and standard error; 0: none */
+  bool has_colors;  /* the open line has set colors */
   struct outcome outcome;
   struct recording recordings[2];
   size_t recording_count;
@@ -334,15 +332,8 @@ static int fail(struct follow *self, const char *why) {
   return EXIT_CLIENT;
 }
 
-/* The step has left the lists, so its last event is in the stream. Without `completed` among the
-   events up to the newest one, there is none. */
+/* The step has left the lists, and none of its events was `completed`. */
 static int conclude(struct follow *self) {
-  struct error ignored;
-  if (self->gone_ms != self->watch.present_ms)
-    self->gone_ms =
-        history_newest(self->program, self->gone, &ignored) == 0 ? self->watch.present_ms : 0;
-  if (self->gone_ms == 0 || entry_compare(self->watch.last, self->gone) < 0)
-    return GO_ON;
   return fail(self, "has ended, but no event says how: "
                     "it was interrupted, cancelled before it ran, or lost");
 }
@@ -354,7 +345,8 @@ static int warn(struct follow *self) {
 }
 
 static int fail_agent(struct follow *self) {
-  return fail(self, "has no result: the agent is gone");
+  end_open_lines(self);
+  return step_watch_fail_agent(&self->watch);
 }
 
 static int fail_redis(struct follow *self) {

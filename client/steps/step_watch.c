@@ -189,6 +189,8 @@ void step_watch_expect(struct step_watch *self, const char *id) {
     terminal_status(&self->program->terminal, "");
   self->id = id;
   self->step = WATCH_STEP_WAITS;
+  self->is_loss_reported = false;
+  self->gone[0] = '\0';
   self->checked_ms = self->alive_ms = self->present_ms = clock_monotonic_ms();
 }
 
@@ -278,6 +280,13 @@ void step_watch_warn_of_agent(struct step_watch *self) {
                self->program->job);
 }
 
+int step_watch_fail_agent(struct step_watch *self) {
+  terminal_error(&self->program->terminal,
+                 "no heartbeat for 60 s: %s has no result, and may still run",
+                 job_shorten(self->id).text);
+  return EXIT_CLIENT;
+}
+
 int step_watch_fail_redis(struct step_watch *self) {
   struct error error;
   pipeline_connection_error(self->reader, &error);
@@ -315,6 +324,20 @@ static void check_stream(struct step_watch *self) {
                "the stream of events begins again: lines may be missing");
 }
 
+/* The last event of a step that has left the lists is in the stream. If the newest entry is older
+   than the last one that was read, check_stream comes first. */
+static bool has_read_all(struct step_watch *self) {
+  struct error ignored;
+  char newest[ENTRY_ID_SIZE];
+  if (self->gone[0] == '\0') {
+    if (history_newest(self->program, newest, &ignored) != 0 ||
+        (strcmp(newest, "0-0") != 0 && entry_compare(newest, self->last) < 0))
+      return false;
+    memcpy(self->gone, newest, sizeof self->gone);
+  }
+  return entry_compare(self->last, self->gone) >= 0;
+}
+
 static enum watch_report check(struct step_watch *self) {
   const int64_t now_ms = clock_monotonic_ms();
   if (pipeline_away_ms(self->reader) > PIPELINE_TIMEOUT_MS)
@@ -329,8 +352,9 @@ static enum watch_report check(struct step_watch *self) {
     check_agent(self, now_ms);
     check_stream(self);
     if (self->id != NULL && !step_watch_look(self))
-      return WATCH_STEP_ABSENT;
+      return has_read_all(self) ? WATCH_STEP_ABSENT : WATCH_NOTHING;
     self->present_ms = now_ms;
+    self->gone[0] = '\0';
   }
   if (now_ms - self->alive_ms >= AGENT_GONE_MS)
     return WATCH_AGENT_GONE;
@@ -351,5 +375,8 @@ enum watch_report step_watch_turn(struct step_watch *self) {
     self->output = WATCH_OUTPUT_LOST;
   if (self->signal != 0)
     return WATCH_SIGNAL;
-  return self->output == WATCH_OUTPUT_LOST ? WATCH_OUTPUT_GONE : check(self);
+  if (self->output != WATCH_OUTPUT_LOST || self->is_loss_reported)
+    return check(self);
+  self->is_loss_reported = true;
+  return WATCH_OUTPUT_GONE;
 }

@@ -130,23 +130,34 @@ JOB_TEST(a_write_to_a_shared_pipe_does_not_block_the_client) {
   close(pipe_fd);
 }
 
-/* Somebody has trimmed the stream, or the agent is one of 0.2. */
-JOB_TEST_NO_AGENT(missing_events_are_an_error) {
+/* Somebody has trimmed the stream, or the agent is one of 0.2. The last event may be missing. */
+static void expect_missing(struct job *job, const int *seqs, int count, const char *errors) {
   job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
   struct agent_process *client = sandbox_start(job, "exec $S -q run --id " ID " -- true");
   job_wait_length(job, "in", 1);
   add_event(job, 1, "started", "true");
-  add_event(job, 1205, "stdout", "a");
-  add_event(job, 1207, "completed", "exit=0 timedOut=False");
+  for (int i = 0; seqs[i] != 0; i++)
+    add_event(job, seqs[i], seqs[i] == count ? "completed" : "stdout",
+              seqs[i] == count ? "exit=0 timedOut=False" : "a");
   job_do(job, "LPUSH sandbox:%s:results:" ID " %s", job->id,
-         "{\"stepId\":\"" ID "\",\"exitCode\":0,\"eventCount\":1207}");
+         job_json(job, "{'stepId':'" ID "','exitCode':0,'eventCount':%d}", count));
   job_do(job, "DEL sandbox:%s:in", job->id);
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
   assert_string_equal(agent_process_output(client), "a\n");
-  assert_string_equal(agent_process_log(client),
-                      "sandbox: 1,204 events are missing: the stream was trimmed before they could "
-                      "be read\n");
+  assert_string_equal(agent_process_log(client), errors);
   agent_process_free(client);
+}
+
+JOB_TEST_NO_AGENT(missing_events_are_an_error) {
+  expect_missing(job, (const int[]){1205, 1207, 0}, 1207,
+                 "sandbox: 1,204 events are missing: the stream was trimmed before they could be "
+                 "read\n");
+}
+
+JOB_TEST_NO_AGENT(missing_events_at_the_end_are_an_error) {
+  expect_missing(job, (const int[]){2, 0}, 5,
+                 "sandbox: 3 events are missing: the stream was trimmed before they could be "
+                 "read\n");
 }
 
 /* Another program may add entries with more fields than a reply can have. */
