@@ -182,14 +182,12 @@ static void show_command(struct follow *self, const struct followed *step,
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Counts the events that were trimmed before this one. Unless the whole step is shown, the first
-   event that is seen need not be its first one. */
+/* Counts the events that were trimmed before this one. Steps run one after the other, so only the
+   first one that is seen may have begun before the first event that is shown. */
 static uint64_t count_missed(const struct follow *self, const struct followed *step, uint64_t seq) {
-  const struct history_query *query = &self->query;
-  const bool wants_whole = query->id != NULL && !query->has_lines && !query->has_age;
-  if (step->seq > 0)
-    return seq > step->seq ? seq - step->seq - 1 : 0;
-  return wants_whole && seq > 2 ? seq - 2 : 0; /* the first event is `started` */
+  const uint64_t before = step->seq > 0 ? step->seq : 1; /* the first event is `started` */
+  const bool is_cut = step->seq == 0 && step->number == 1 && self->history.is_cut;
+  return !is_cut && seq > before ? seq - before - 1 : 0;
 }
 
 static void record(struct follow *self, const struct event_view *view, const char *note) {
@@ -210,6 +208,7 @@ static void end_step(struct follow *self, struct followed *step, const struct ev
     self->outcome.seconds = (double)(now_ms - step->started_ms) / 1000;
   if (!self->program->json) {
     end_open_lines(self);
+    terminal_reset_colors(&self->program->terminal);
     outcome_say(self->program, step->name, &self->outcome);
   }
   if (self->state == FOLLOW_RUNS)
@@ -217,14 +216,14 @@ static void end_step(struct follow *self, struct followed *step, const struct ev
   forget_step(self, step);
 }
 
-/* "… 1,204 lines were trimmed …" */
+/* Standard error says it also with -q and --json. The note is for recordings. */
 static void show_missed(struct follow *self, uint64_t missed, char note[64]) {
-  (void)snprintf(note, 64, "… %s line%s trimmed …", figure_count((int64_t)missed).text,
-                 missed == 1 ? " was" : "s were");
-  if (self->program->json)
-    return;
-  end_open_lines(self);
-  terminal_say(&self->program->terminal, COLOR_YELLOW, "%s", note);
+  const struct figure count = figure_count((int64_t)missed);
+  (void)snprintf(note, 64, "… %s line%s trimmed …", count.text, missed == 1 ? " was" : "s were");
+  if (!self->program->json)
+    end_open_lines(self);
+  terminal_error(&self->program->terminal, "%s line%s missing: the stream was trimmed", count.text,
+                 missed == 1 ? " is" : "s are");
 }
 
 static void show_event(struct follow *self, struct followed *step, const struct event_view *view) {
@@ -388,12 +387,6 @@ static int wait_for_end(struct follow *self) {
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-/* Nothing is left to do, so a signal ends the program also while a write to a full pipe blocks. */
-static void leave(int signal) {
-  signals_end_key_line(signal);
-  _exit(128 + signal);
-}
-
 static int begin_recording(struct follow *self, enum recording_format format, const char *path,
                            struct error *error) {
   if (path == NULL)
@@ -405,16 +398,12 @@ static int begin_recording(struct follow *self, enum recording_format format, co
 
 static int begin(struct follow *self, struct error *error) {
   const bool has_id = self->query.id != NULL;
-  signals_handle(leave);
   if (history_find(self->program, &self->query, &self->history, error) != 0 ||
       begin_recording(self, RECORDING_PAGE, self->html, error) != 0 ||
       begin_recording(self, RECORDING_CAST, self->cast, error) != 0)
     return -1;
-  step_watch_begin(&self->watch, self->program, &watch_handler, self);
   memcpy(self->watch.last, self->history.after, sizeof self->watch.last);
   self->watch.output = WATCH_OUTPUT_READ;
-  if (self->recording_count > 0) /* an incomplete file is removed before the end */
-    step_watch_catch_signals(&self->watch);
   step_watch_expect(&self->watch, has_id ? self->history.id : NULL);
   self->state = has_id ? FOLLOW_WAITS : FOLLOW_ALL;
   /* If no old events are shown, the newest one says which seq comes next. */
@@ -426,18 +415,19 @@ static int begin(struct follow *self, struct error *error) {
 
 static int follow_steps(struct follow *self) {
   struct error error;
-  int code = EXIT_CLIENT;
-  const bool has_begun = begin(self, &error) == 0;
-  if (has_begun) {
+  int code;
+  step_watch_begin(&self->watch, self->program, &watch_handler, self);
+  step_watch_catch_signals(&self->watch);
+  if (begin(self, &error) == 0) {
     step_watch_read(&self->watch);
     code = wait_for_end(self);
   } else {
-    (void)terminal_fail(&self->program->terminal, &error);
+    code = self->watch.signal != 0 ? obey_signal(self)
+                                   : terminal_fail(&self->program->terminal, &error);
   }
   while (self->recording_count > 0)
     recording_release(&self->recordings[--self->recording_count]);
-  if (has_begun)
-    step_watch_end(&self->watch);
+  step_watch_end(&self->watch);
   return code;
 }
 

@@ -97,6 +97,7 @@ static bool is_complete(const struct history_search *self) {
 /* A complete id wins over longer ones that begin with it. */
 static void prefer(struct history_search *self, const struct event_view *view) {
   set_id(self->history, view);
+  self->history->is_cut = false;
   self->state = SEARCH_BEGIN;
   self->lines = 0;
 }
@@ -162,6 +163,7 @@ static bool visit_event(void *owner, const struct event_view *view) {
   const char *id = self->query->id;
   if (match_step(self, view) && self->state == SEARCH_BEGIN) {
     const bool is_over = is_before_first(self, view);
+    self->history->is_cut |= is_over;
     if (is_over)
       (void)snprintf(self->history->after, ENTRY_ID_SIZE, "%s", view->entry);
     else
@@ -263,6 +265,8 @@ int history_find(struct program *program, const struct history_query *query,
   if (wants_old_events && strcmp(history->newest, "0-0") != 0 &&
       scan_backward(program, program->keys.events, &scan, error) != 0)
     return -1;
+  history->is_cut |= wants_old_events ? query->has_lines && search.lines >= query->lines
+                                      : strcmp(history->newest, "0-0") != 0;
   if (scan.state == SCAN_TOO_LARGE)
     return error_set(error, "an event is larger than this program reads");
   if (search.state == SEARCH_AMBIGUOUS)
