@@ -201,6 +201,8 @@ void step_watch_set_started(struct step_watch *self) {
 }
 
 void step_watch_check_soon(struct step_watch *self) {
+  if (self->step == WATCH_STEP_WAITS)
+    self->step = WATCH_STEP_IS_PLACED;
   self->checked_ms -= CHECK_MS;
 }
 
@@ -236,7 +238,7 @@ static void name_running(const struct step_watch *self, size_t before, struct bu
   buffer_add_string(text, ")");
 }
 
-/* A terminal shows the place of the step all the time, and a log the first step before it. */
+/* A terminal shows the place of the step all the time, and a log once. */
 static void show_place(struct step_watch *self, size_t before, const char *running) {
   struct terminal *terminal = &self->program->terminal;
   struct buffer text = {0};
@@ -245,17 +247,16 @@ static void show_place(struct step_watch *self, size_t before, const char *runni
     name_running(self, before, &text);
   } else {
     buffer_add_format(&text,
-                      before == 0   ? "%s waits"
-                      : before == 1 ? "%s waits for %zu step"
-                                    : "%s waits for %zu steps",
+                      before == 0   ? "%s waits for the agent"
+                      : before == 1 ? "%s waits for the agent and %zu step"
+                                    : "%s waits for the agent and %zu steps",
                       job_shorten(self->id).text, before);
   }
   buffer_add(&text, "", 1);
-  if (!terminal->is_tty[1] && running != NULL && self->step == WATCH_STEP_WAITS)
+  if (!terminal->is_tty[1] && self->step == WATCH_STEP_WAITS)
     terminal_say(terminal, COLOR_NONE, "%s", text.bytes);
   terminal_status(terminal, text.bytes);
-  if (terminal->is_tty[1] || running != NULL)
-    self->step = WATCH_STEP_IS_PLACED;
+  self->step = WATCH_STEP_IS_PLACED;
   buffer_release(&text);
 }
 

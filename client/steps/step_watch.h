@@ -88,7 +88,8 @@ void step_watch_expect(struct step_watch *self, const char *id);
 /* The step has started: it does not wait in the lists anymore. */
 void step_watch_set_started(struct step_watch *self);
 
-/* Looks for the step in the next turn instead of after 2 s. */
+/* Looks for the step in the next turn instead of after 2 s. A log need not say anymore what it
+   waits for. */
 void step_watch_check_soon(struct step_watch *self);
 
 /* Runs the loop once. Returns the first of several reports. The others come again. */
