@@ -59,8 +59,9 @@ struct follow {
   struct followed steps[STEPS_MAX];
   size_t count;
   unsigned numbers;
-  unsigned open[2]; /* whose line is open on standard output and standard error; 0: none */
-  bool has_colors;  /* the open line has set colors */
+  unsigned open[2];  /* whose line is open on standard output and standard error; 0: none */
+  bool has_colors;   /* the open line has set colors */
+  int64_t newest_ms; /* the time of the newest event that was seen */
   struct outcome outcome;
   struct recording recordings[2];
   size_t recording_count;
@@ -265,13 +266,25 @@ static void show_raw(struct follow *self, struct followed *step, const struct ev
   buffer_release(&text);
 }
 
+/* Whether the stream is read again, and had this event before. It is of no running step: of those,
+   `seq` says which events were seen. */
+static bool is_repeated(const struct follow *self, const struct event_view *view, int64_t unix_ms) {
+  return entry_compare(view->entry, self->watch.again) <= 0 && unix_ms <= self->newest_ms;
+}
+
 static void on_event(void *owner, const struct event_view *view) {
   struct follow *self = owner;
   char note[64];
   if (self->state >= FOLLOW_ENDED || view->step_id_length >= HISTORY_ID_SIZE ||
       (self->state != FOLLOW_ALL && !event_is_of(view, self->history.id)))
     return;
+  int64_t unix_ms = INT64_MAX;
+  const bool has_time = event_read_time(view, &unix_ms);
   struct followed *step = find_step(self, view);
+  if (step == NULL && is_repeated(self, view, unix_ms))
+    return;
+  if (has_time && unix_ms > self->newest_ms)
+    self->newest_ms = unix_ms;
   if (step == NULL)
     step = add_step(self, view->step_id, view->step_id_length);
   if (view->seq != 0 && view->seq <= step->seq)
@@ -282,8 +295,8 @@ static void on_event(void *owner, const struct event_view *view) {
   }
   const uint64_t missed = count_missed(self, step, view->seq);
   step->seq = view->seq;
-  if (view->kind == STEP_EVENT_STARTED)
-    (void)event_read_time(view, &step->started_ms);
+  if (view->kind == STEP_EVENT_STARTED && has_time)
+    step->started_ms = unix_ms;
   if (missed > 0)
     show_missed(self, missed, note);
   if (view->is_raw && !self->program->json) {
@@ -406,6 +419,7 @@ static int begin(struct follow *self, struct error *error) {
   self->watch.output = WATCH_OUTPUT_READ;
   step_watch_expect(&self->watch, has_id ? self->history.id : NULL);
   self->state = has_id ? FOLLOW_WAITS : FOLLOW_ALL;
+  self->newest_ms = self->history.unix_ms;
   /* If no old events are shown, the newest one says which seq comes next. */
   const bool shows_old = strcmp(self->history.after, self->history.newest) != 0;
   if (!has_id && !shows_old && self->history.id[0] != '\0')

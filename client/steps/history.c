@@ -193,6 +193,7 @@ static void on_newest(void *context, const struct reply *reply) {
   if (event_read(&view, reply->element[0], &space) && view.step_id_length < HISTORY_ID_SIZE) {
     set_id(self, &view);
     self->seq = view.seq;
+    (void)event_read_time(&view, &self->unix_ms);
   }
   buffer_release(&space);
 }

@@ -29,6 +29,7 @@ struct history {
   char newest[ENTRY_ID_SIZE]; /* "0-0" if the stream is empty */
   char id[HISTORY_ID_SIZE];   /* the step of the query, or else of the newest event */
   uint64_t seq;               /* of the newest event */
+  int64_t unix_ms;            /* its time; 0: unknown */
 };
 
 /* Fails also if no step, or more than one, has an id with this prefix. */

@@ -311,15 +311,17 @@ static void check_agent(struct step_watch *self, int64_t now_ms) {
 }
 
 /* The stream was deleted or lost if no new entry has arrived and its newest one is older than the
-   last one. XREAD would not return its entries until their ids are higher. */
+   last one. XREAD would not return its entries until their ids are higher. An older copy of the
+   stream looks the same, so some entries may be read twice. */
 static void check_stream(struct step_watch *self) {
   struct error ignored;
   char newest[ENTRY_ID_SIZE];
   const bool is_idle = strcmp(self->before, self->last) == 0;
   memcpy(self->before, self->last, sizeof self->before);
   if (!is_idle || history_newest(self->program, newest, &ignored) != 0 ||
-      entry_compare(newest, self->before) >= 0)
+      strcmp(newest, "0-0") == 0 || entry_compare(newest, self->before) >= 0)
     return;
+  memcpy(self->again, newest, sizeof self->again);
   (void)snprintf(self->last, sizeof self->last, "0-0");
   terminal_say(&self->program->terminal, COLOR_YELLOW,
                "the stream of events begins again: lines may be missing");

@@ -52,6 +52,7 @@ struct step_watch {
   bool wants_events, is_reading;
   char last[ENTRY_ID_SIZE];   /* the last entry that was read; the owner sets the first one */
   char before[ENTRY_ID_SIZE]; /* `last` at the last check */
+  char again[ENTRY_ID_SIZE];  /* the stream is read again up to this entry; "": it is not */
   char gone[ENTRY_ID_SIZE];   /* the newest entry when the step had left the lists; "": unknown */
   unsigned count;             /* entries per read */
   struct buffer space;

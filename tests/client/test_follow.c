@@ -155,6 +155,27 @@ JOB_TEST_NO_AGENT(a_stream_that_begins_again_is_read_from_its_beginning) {
   agent_process_free(follow);
 }
 
+/* As after Redis was restored from an older copy. */
+JOB_TEST_NO_AGENT(a_stream_without_its_newest_entries_is_not_shown_twice) {
+  const char *key = job_format(job, "sandbox:%s:events", job->id);
+  add_event(job, ID, 1, "stdout", "old", "");
+  add_event(job, ID, 2, "completed", "exit=0 timedOut=False", "");
+  struct agent_process *follow = sandbox_start(job, "exec $S follow");
+  job_wait_text(job, "CLIENT LIST", "cmd=xread"); /* it has chosen the first event */
+  add_event(job, OTHER, 3, "stdout", "a", "");
+  add_event(job, OTHER, 4, "completed", "exit=0 timedOut=False", "");
+  add_event(job, "2", 5, "stdout", "b", "");
+  const char *json = job_json(job, "{'stepId':'2','kind':'stdout','line':'c','seq':6}");
+  const char *newest = job_ask_text(job, "XADD %s * data %s", key, json);
+  sandbox_wait_output(follow, "c\n");
+  job_do(job, "XDEL %s %s", key, newest);
+  agent_process_wait_log(follow, "begins again");
+  add_event(job, "2", 7, "stdout", "d", "");
+  sandbox_wait_output(follow, "d\n");
+  assert_string_equal(agent_process_output(follow), "a\nb\nc\nd\n");
+  agent_process_free(follow);
+}
+
 JOB_TEST_NO_AGENT(partial_lines_are_joined_and_each_line_has_its_step_and_time) {
   add_event(job, ID, 1, "started", "sh", "");
   add_event(job, ID, 2, "stdout", "A", ",'partial':true");
