@@ -236,14 +236,10 @@ static int find_in_lists(struct program *program, const char *id, struct history
 
 /* Without the right to ask Redis, this machine's clock has to do. */
 static int64_t read_clock_ms(struct program *program) {
-  struct texts time = {0};
   struct error ignored;
-  int64_t ms = clock_unix_ms();
-  if (pipeline_call(program->redis, WORDS("TIME"), reply_to_texts, &time, &ignored) == 0 &&
-      time.count == 2)
-    ms = strtoll(time.texts[0], NULL, 10) * 1000 + strtoll(time.texts[1], NULL, 10) / 1000;
-  texts_release(&time);
-  return ms;
+  int64_t ms;
+  const int result = pipeline_call(program->redis, WORDS("TIME"), reply_to_time, &ms, &ignored);
+  return result == 0 && ms >= 0 ? ms : clock_unix_ms();
 }
 
 int history_find(struct program *program, const struct history_query *query,
