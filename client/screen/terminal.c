@@ -24,7 +24,8 @@
 /* Another program may write to the same pipe or terminal, and fill it between poll(2) and write(2).
    So that a write never blocks, the file is opened again: O_NONBLOCK of the descriptor that this
    program got would also concern the other programs that have it. If that is not possible, as for a
-   pipe of another user, no more bytes are written than a pipe takes that nobody else fills. */
+   pipe of another user, PIPE_BUF bytes are written at a time: a pipe that is writable takes them,
+   unless another program is faster. */
 static void open_stream(struct terminal_stream *self, int fd) {
   char path[32];
   struct stat status = {0};
