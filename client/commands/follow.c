@@ -59,11 +59,9 @@ struct follow {
   struct followed steps[STEPS_MAX];
   size_t count;
   unsigned numbers;
-  unsigned open[2];         /* whose line is open on standard output and standard error; 0: none */
-  bool was_stderr;          /* of the last line */
-  bool has_colors;          /* the open line has set colors */
-  char gone[ENTRY_ID_SIZE]; /* the newest entry when the step had left the lists */
-  int64_t gone_ms;          /* the time of watch.present_ms then; 0: it has not left them */
+  unsigned open[2];  /* whose line is open on standard output and standard error; 0: none */
+  bool has_colors;   /* the open line has set colors */
+  int64_t newest_ms; /* the time of the newest event that was seen */
   struct outcome outcome;
   struct recording recordings[2];
   size_t recording_count;
@@ -158,9 +156,6 @@ static void show_line(struct follow *self, const struct followed *step,
   const bool is_open = self->open[to_stderr] == step->number;
   if (terminal->is_tty[0] && terminal->is_tty[1] && self->open[!to_stderr] != 0)
     end_line(self, !to_stderr);
-  if (to_stderr != self->was_stderr && terminal_flush(terminal) != 0)
-    self->watch.output = WATCH_OUTPUT_LOST;
-  self->was_stderr = to_stderr;
   if (self->open[to_stderr] != 0 && !is_open)
     end_line(self, to_stderr);
   if (!is_open)
@@ -188,14 +183,12 @@ static void show_command(struct follow *self, const struct followed *step,
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Counts the events that were trimmed before this one. Unless the whole step is shown, the first
-   event that is seen need not be its first one. */
+/* Counts the events that were trimmed before this one. Steps run one after the other, so only the
+   first one that is seen may have begun before the first event that is shown. */
 static uint64_t count_missed(const struct follow *self, const struct followed *step, uint64_t seq) {
-  const struct history_query *query = &self->query;
-  const bool wants_whole = query->id != NULL && !query->has_lines && !query->has_age;
-  if (step->seq > 0)
-    return seq > step->seq ? seq - step->seq - 1 : 0;
-  return wants_whole && seq > 2 ? seq - 2 : 0; /* the first event is `started` */
+  const uint64_t before = step->seq > 0 ? step->seq : 1; /* the first event is `started` */
+  const bool is_cut = step->seq == 0 && step->number == 1 && self->history.is_cut;
+  return !is_cut && seq > before ? seq - before - 1 : 0;
 }
 
 static void record(struct follow *self, const struct event_view *view, const char *note) {
@@ -216,6 +209,7 @@ static void end_step(struct follow *self, struct followed *step, const struct ev
     self->outcome.seconds = (double)(now_ms - step->started_ms) / 1000;
   if (!self->program->json) {
     end_open_lines(self);
+    terminal_reset_colors(&self->program->terminal);
     outcome_say(self->program, step->name, &self->outcome);
   }
   if (self->state == FOLLOW_RUNS)
@@ -223,14 +217,14 @@ static void end_step(struct follow *self, struct followed *step, const struct ev
   forget_step(self, step);
 }
 
-/* "… 1,204 lines were trimmed …" */
+/* Standard error says it also with -q and --json. The note is for recordings. */
 static void show_missed(struct follow *self, uint64_t missed, char note[64]) {
-  (void)snprintf(note, 64, "… %s line%s trimmed …", figure_count((int64_t)missed).text,
-                 missed == 1 ? " was" : "s were");
-  if (self->program->json)
-    return;
-  end_open_lines(self);
-  terminal_say(&self->program->terminal, COLOR_YELLOW, "%s", note);
+  const struct figure count = figure_count((int64_t)missed);
+  (void)snprintf(note, 64, "… %s line%s trimmed …", count.text, missed == 1 ? " was" : "s were");
+  if (!self->program->json)
+    end_open_lines(self);
+  terminal_error(&self->program->terminal, "%s line%s missing: the stream was trimmed", count.text,
+                 missed == 1 ? " is" : "s are");
 }
 
 static void show_event(struct follow *self, struct followed *step, const struct event_view *view) {
@@ -272,13 +266,25 @@ static void show_raw(struct follow *self, struct followed *step, const struct ev
   buffer_release(&text);
 }
 
+/* Whether the stream is read again, and had this event before. It is of no running step: of those,
+   `seq` says which events were seen. */
+static bool is_repeated(const struct follow *self, const struct event_view *view, int64_t unix_ms) {
+  return entry_compare(view->entry, self->watch.again) <= 0 && unix_ms <= self->newest_ms;
+}
+
 static void on_event(void *owner, const struct event_view *view) {
   struct follow *self = owner;
   char note[64];
   if (self->state >= FOLLOW_ENDED || view->step_id_length >= HISTORY_ID_SIZE ||
       (self->state != FOLLOW_ALL && !event_is_of(view, self->history.id)))
     return;
+  int64_t unix_ms = INT64_MAX;
+  const bool has_time = event_read_time(view, &unix_ms);
   struct followed *step = find_step(self, view);
+  if (step == NULL && is_repeated(self, view, unix_ms))
+    return;
+  if (has_time && unix_ms > self->newest_ms)
+    self->newest_ms = unix_ms;
   if (step == NULL)
     step = add_step(self, view->step_id, view->step_id_length);
   if (view->seq != 0 && view->seq <= step->seq)
@@ -289,8 +295,8 @@ static void on_event(void *owner, const struct event_view *view) {
   }
   const uint64_t missed = count_missed(self, step, view->seq);
   step->seq = view->seq;
-  if (view->kind == STEP_EVENT_STARTED)
-    (void)event_read_time(view, &step->started_ms);
+  if (view->kind == STEP_EVENT_STARTED && has_time)
+    step->started_ms = unix_ms;
   if (missed > 0)
     show_missed(self, missed, note);
   if (view->is_raw && !self->program->json) {
@@ -338,15 +344,8 @@ static int fail(struct follow *self, const char *why) {
   return EXIT_CLIENT;
 }
 
-/* The step has left the lists, so its last event is in the stream. Without `completed` among the
-   events up to the newest one, there is none. */
+/* The step has left the lists, and none of its events was `completed`. */
 static int conclude(struct follow *self) {
-  struct error ignored;
-  if (self->gone_ms != self->watch.present_ms)
-    self->gone_ms =
-        history_newest(self->program, self->gone, &ignored) == 0 ? self->watch.present_ms : 0;
-  if (self->gone_ms == 0 || entry_compare(self->watch.last, self->gone) < 0)
-    return GO_ON;
   return fail(self, "has ended, but no event says how: "
                     "it was interrupted, cancelled before it ran, or lost");
 }
@@ -358,7 +357,8 @@ static int warn(struct follow *self) {
 }
 
 static int fail_agent(struct follow *self) {
-  return fail(self, "has no result: the agent is gone");
+  end_open_lines(self);
+  return step_watch_fail_agent(&self->watch);
 }
 
 static int fail_redis(struct follow *self) {
@@ -400,12 +400,6 @@ static int wait_for_end(struct follow *self) {
 
 /* --- the beginning ---------------------------------------------------------------------------- */
 
-/* Nothing is left to do, so a signal ends the program also while a write to a full pipe blocks. */
-static void leave(int signal) {
-  signals_end_key_line(signal);
-  _exit(128 + signal);
-}
-
 static int begin_recording(struct follow *self, enum recording_format format, const char *path,
                            struct error *error) {
   if (path == NULL)
@@ -417,18 +411,15 @@ static int begin_recording(struct follow *self, enum recording_format format, co
 
 static int begin(struct follow *self, struct error *error) {
   const bool has_id = self->query.id != NULL;
-  signals_handle(leave);
   if (history_find(self->program, &self->query, &self->history, error) != 0 ||
       begin_recording(self, RECORDING_PAGE, self->html, error) != 0 ||
       begin_recording(self, RECORDING_CAST, self->cast, error) != 0)
     return -1;
-  step_watch_begin(&self->watch, self->program, &watch_handler, self);
   memcpy(self->watch.last, self->history.after, sizeof self->watch.last);
   self->watch.output = WATCH_OUTPUT_READ;
-  if (self->recording_count > 0) /* an incomplete file is removed before the end */
-    step_watch_catch_signals(&self->watch);
   step_watch_expect(&self->watch, has_id ? self->history.id : NULL);
   self->state = has_id ? FOLLOW_WAITS : FOLLOW_ALL;
+  self->newest_ms = self->history.unix_ms;
   /* If no old events are shown, the newest one says which seq comes next. */
   const bool shows_old = strcmp(self->history.after, self->history.newest) != 0;
   if (!has_id && !shows_old && self->history.id[0] != '\0')
@@ -438,18 +429,19 @@ static int begin(struct follow *self, struct error *error) {
 
 static int follow_steps(struct follow *self) {
   struct error error;
-  int code = EXIT_CLIENT;
-  const bool has_begun = begin(self, &error) == 0;
-  if (has_begun) {
+  int code;
+  step_watch_begin(&self->watch, self->program, &watch_handler, self);
+  step_watch_catch_signals(&self->watch);
+  if (begin(self, &error) == 0) {
     step_watch_read(&self->watch);
     code = wait_for_end(self);
   } else {
-    (void)terminal_fail(&self->program->terminal, &error);
+    code = self->watch.signal != 0 ? obey_signal(self)
+                                   : terminal_fail(&self->program->terminal, &error);
   }
   while (self->recording_count > 0)
     recording_release(&self->recordings[--self->recording_count]);
-  if (has_begun)
-    step_watch_end(&self->watch);
+  step_watch_end(&self->watch);
   return code;
 }
 

@@ -181,12 +181,8 @@ static void check_role(struct doctor *self) {
 }
 
 int64_t doctor_redis_ms(struct doctor *self) {
-  struct texts time = {0};
-  int64_t ms = -1;
-  if (doctor_query_optional(self, WORDS("TIME"), reply_to_texts, &time) && time.count == 2)
-    ms = strtoll(time.texts[0], NULL, 10) * 1000 + strtoll(time.texts[1], NULL, 10) / 1000;
-  texts_release(&time);
-  return ms;
+  int64_t ms;
+  return doctor_query_optional(self, WORDS("TIME"), reply_to_time, &ms) ? ms : -1;
 }
 
 static void check_clock(struct doctor *self) {

@@ -557,22 +557,25 @@ int job_take_result(struct program *program, const char *id, char **result, stru
   return failed;
 }
 
+/* --- control messages ------------------------------------------------------------------------- */
+
+/* How long `control` lives without an agent (wire/PROTOCOL.md). */
+#define CONTROL_SECONDS "86400"
+
+/* The agent may be gone, and nobody else would let the list expire. */
 void job_acknowledge(struct program *program, const char *id, uint64_t seq, reply_handler *handler,
                      void *owner) {
+  const char *control = program->keys.control;
   struct buffer json = {0};
   buffer_add_string(&json, "{\"kind\":\"read\",\"stepId\":");
   buffer_add_json(&json, id, strlen(id));
   buffer_add_string(&json, ",\"seq\":");
   buffer_add_number(&json, seq);
   buffer_add(&json, "}", sizeof "}");
-  pipeline_send(program->redis, WORDS("LPUSH", program->keys.control, json.bytes), handler, owner);
+  pipeline_send(program->redis, WORDS("LPUSH", control, json.bytes), handler, owner);
+  pipeline_send(program->redis, WORDS("EXPIRE", control, CONTROL_SECONDS), reply_to_nothing, NULL);
   buffer_release(&json);
 }
-
-/* --- control messages ------------------------------------------------------------------------- */
-
-/* How long `control` lives without an agent (wire/PROTOCOL.md). */
-#define CONTROL_SECONDS "86400"
 
 static int push_message(struct program *program, const char *key, const char *head, const char *id,
                         const char *tail, struct error *error) {

@@ -88,10 +88,6 @@ int job_push(struct program *program, const char *id, const char *json, struct e
 /* Takes the step's result out of its list. The caller frees it; NULL: there is none. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error);
 
-/* Tells the agent that the events up to `seq` were read. Does not wait for the reply. */
-void job_acknowledge(struct program *program, const char *id, uint64_t seq, reply_handler *handler,
-                     void *owner);
-
 /* "7f3a": the first 4 bytes of an id, or as many as make a listed step's id unique. */
 struct job_short_id {
   char text[40];
@@ -106,6 +102,10 @@ struct job_short_id job_shorten_step(const struct job_step *step);
    has a day to live. A second cancel of the same step does nothing. */
 int job_cancel(struct program *program, const struct job_agent *agent, const char *id,
                struct error *error);
+
+/* Tells the agent that the events up to `seq` were read. Does not wait for the reply. */
+void job_acknowledge(struct program *program, const char *id, uint64_t seq, reply_handler *handler,
+                     void *owner);
 
 /* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. */
 int job_shut_down(struct program *program, const char *id, struct error *error);

@@ -392,6 +392,13 @@ void reply_to_texts(void *texts, const struct reply *reply) {
       texts_add(texts, copy_text(reply->element[i]));
 }
 
+void reply_to_time(void *unix_ms, const struct reply *reply) {
+  const bool is_time = reply->type == REPLY_ARRAY && reply->elements == 2;
+  *(int64_t *)unix_ms = is_time ? strtoll(reply_text(reply->element[0]), NULL, 10) * 1000 +
+                                      strtoll(reply_text(reply->element[1]), NULL, 10) / 1000
+                                : -1;
+}
+
 void texts_add(struct texts *self, char *text) {
   if (self->count == self->capacity) {
     self->capacity = self->capacity * 2 + 16;

@@ -110,10 +110,12 @@ struct texts {
 };
 
 /* Handlers. The owner is an int64_t (-1: the reply is no integer), a char * that the caller frees
-   (NULL: it is no string), a struct texts, or unused. */
+   (NULL: it is no string), a struct texts, an int64_t for the milliseconds since 1970 of TIME (-1:
+   the reply is no time), or unused. */
 void reply_to_number(void *number, const struct reply *reply);
 void reply_to_text(void *text, const struct reply *reply);
 void reply_to_texts(void *texts, const struct reply *reply);
+void reply_to_time(void *unix_ms, const struct reply *reply);
 void reply_to_nothing(void *nothing, const struct reply *reply);
 
 /* Returns the string of a reply, or "" if it has none. */

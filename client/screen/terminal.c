@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,28 +21,46 @@
 /* After a signal, a reader that has read nothing for this time is not waited for. */
 #define HURRY_MS 1000
 
-/* A pipe or a socket that is writable takes this number of bytes without blocking. A terminal may
-   not, so it is opened again for writes that do not block: that flag of the descriptor which this
-   program got would also concern the other programs that have it. */
-static void open_stream(struct terminal_stream *self, int fd, bool is_tty) {
+/* Another program may write to the same pipe or terminal, and fill it between poll(2) and write(2).
+   So that a write never blocks, the file is opened again: O_NONBLOCK of the descriptor that this
+   program got would also concern the other programs that have it. If that is not possible, as for a
+   pipe of another user, PIPE_BUF bytes are written at a time: a pipe that is writable takes them,
+   unless another program is faster. */
+static void open_stream(struct terminal_stream *self, int fd) {
   char path[32];
-  struct stat status;
+  struct stat status = {0};
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  const int opened = is_tty ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
-  const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  (void)fstat(fd, &status);
+  const bool is_file = S_ISREG(status.st_mode), is_socket = S_ISSOCK(status.st_mode);
+  const bool was_closed = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY; /* main.c opened it */
+  const int opened = is_file || is_socket || was_closed
+                         ? -1
+                         : open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const bool blocks = opened < 0 && !is_file && !is_socket;
   *self = (struct terminal_stream){.fd = opened >= 0 ? opened : fd,
+                                   .is_socket = is_socket,
                                    .stuck_ms = INT64_MAX,
-                                   .piece_max = opened >= 0 || is_file ? SIZE_MAX : PIPE_BUF};
+                                   .piece_max = blocks ? PIPE_BUF : SIZE_MAX};
+}
+
+static bool is_one_file(void) {
+  struct stat out, err;
+  return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+         out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
 void terminal_init(struct terminal *self) {
-  *self = (struct terminal){0};
+  *self = (struct terminal){.is_one_file = is_one_file()};
   for (int i = 0; i < 2; i++) {
     const int fd = i == 0 ? STDOUT_FILENO : STDERR_FILENO;
     self->is_tty[i] = isatty(fd);
-    open_stream(&self->streams[i], fd, self->is_tty[i]);
+    open_stream(&self->streams[i], fd);
   }
   terminal_set_colors(self, TERMINAL_AUTO);
+}
+
+static struct terminal_stream *stream_of(struct terminal *self, bool to_stderr) {
+  return &self->streams[to_stderr && !self->is_one_file];
 }
 
 void terminal_set_colors(struct terminal *self, enum terminal_colors colors) {
@@ -117,7 +136,7 @@ void terminal_reset_colors(struct terminal *self) {
 }
 
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length) {
-  struct terminal_stream *stream = &self->streams[to_stderr];
+  struct terminal_stream *stream = stream_of(self, to_stderr);
   terminal_status(self, "");
   if (self->is_tty[to_stderr])
     put_visible(stream, bytes, length);
@@ -127,7 +146,7 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
 }
 
 void terminal_put_raw(struct terminal *self, bool to_stderr, const char *text) {
-  buffer_add_string(&self->streams[to_stderr].bytes, text);
+  buffer_add_string(&stream_of(self, to_stderr)->bytes, text);
 }
 
 int terminal_put_json(struct terminal *self, const char *json, size_t length) {
@@ -152,10 +171,12 @@ static bool is_behind(const struct terminal_stream *self) {
 static ssize_t write_piece(struct terminal_stream *self) {
   struct pollfd out = {.fd = self->fd, .events = POLLOUT};
   const size_t left = self->bytes.length - self->written;
+  const size_t size = left < self->piece_max ? left : self->piece_max;
+  const char *bytes = self->bytes.bytes + self->written;
   if (poll(&out, 1, 0) <= 0)
     return 0;
-  const ssize_t count = write(self->fd, self->bytes.bytes + self->written,
-                              left < self->piece_max ? left : self->piece_max);
+  const ssize_t count = self->is_socket ? send(self->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                        : write(self->fd, bytes, size);
   return count < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : count;
 }
 
@@ -216,7 +237,7 @@ __attribute__((format(printf, 4, 0))) static void put_message(struct terminal *s
                                                               const char *head, const char *format,
                                                               va_list arguments) {
   char text[2048];
-  struct buffer *out = &self->streams[1].bytes;
+  struct buffer *out = &stream_of(self, true)->bytes;
   terminal_status(self, "");
   terminal_reset_colors(self);
   (void)vsnprintf(text, sizeof text, format, arguments);
@@ -258,11 +279,12 @@ void terminal_skip_key(struct terminal *self) {
 
 void terminal_status(struct terminal *self, const char *text) {
   bool shows = text[0] != '\0';
-  if (!self->is_tty[1] || self->quiet || (shows ? is_behind(&self->streams[1]) : !self->has_status))
+  struct terminal_stream *stream = stream_of(self, true);
+  if (!self->is_tty[1] || self->quiet || (shows ? is_behind(stream) : !self->has_status))
     return;
   const size_t length = strlen(text), columns = (size_t)terminal_width(self) - 1;
   terminal_put_raw(self, true, "\r\x1b[K");
-  printable_add(&self->streams[1].bytes, text, length > columns ? utf8_cut(text, columns) : length);
+  printable_add(&stream->bytes, text, length > columns ? utf8_cut(text, columns) : length);
   (void)terminal_flush(self);
   self->has_status = shows;
 }

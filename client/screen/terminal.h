@@ -19,6 +19,7 @@ enum terminal_color { COLOR_NONE, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DI
 
 struct terminal_stream {
   int fd;
+  bool is_socket;
   size_t piece_max;    /* a write of more bytes may block */
   struct buffer bytes; /* of these, `written` were written */
   size_t written;
@@ -31,6 +32,7 @@ struct terminal {
   bool is_tty[2], has_colors[2]; /* of standard output and standard error */
   bool quiet;                    /* only errors are shown */
   bool has_status;               /* a status line is shown */
+  bool is_one_file; /* both are the same file: the first stream has the bytes of both, in order */
   struct terminal_stream streams[2];
   bool hurries; /* after a signal: a reader that reads nothing for a second counts as gone */
 };

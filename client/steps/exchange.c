@@ -136,7 +136,7 @@ static int obey_signal(struct exchange *self) {
   return 128 + signal;
 }
 
-/* The end is waited for, so that the result does not stay in the list. */
+/* A step that runs has a result within CANCEL_MS, and one that waits at once. */
 static int discard_output(struct exchange *self) {
   self->state = EXCHANGE_DISCARDS;
   self->discarded_ms = clock_monotonic_ms();
@@ -151,14 +151,7 @@ static int limit_discard(struct exchange *self) {
   return clock_monotonic_ms() > self->discarded_ms + CANCEL_MS ? 128 + signal : GO_ON;
 }
 
-/* A step that was rejected, or cancelled before it ran, has a result but no events. */
-static bool has_no_events(const char *result) {
-  struct json_member member;
-  return json_member_find(result, strlen(result), "eventCount", &member) && member.length == 1 &&
-         member.text[0] == '0';
-}
-
-/* The step is not in the lists: its result is there, its events are on their way, or it is lost. */
+/* The step is not in the lists, and no more events follow: its result is there, or it is lost. */
 static int conclude(struct exchange *self) {
   struct error error;
   const bool is_late = clock_monotonic_ms() - self->watch.present_ms > LOST_MS;
@@ -167,8 +160,7 @@ static int conclude(struct exchange *self) {
   if (!has_step(self)) /* its last event arrived meanwhile */
     return GO_ON;
   /* Another client may have taken the result of a cancelled step. */
-  if (self->result != NULL ? is_late || has_no_events(self->result)
-                           : is_late && self->cancel != CANCEL_NONE) {
+  if (self->result != NULL || (is_late && self->cancel != CANCEL_NONE)) {
     self->state = EXCHANGE_ENDED;
   } else if (is_late) {
     terminal_error(&self->program->terminal, "%s is neither waiting nor running, and has no result",
@@ -184,8 +176,7 @@ static int warn(struct exchange *self) {
 }
 
 static int fail_agent(struct exchange *self) {
-  terminal_error(&self->program->terminal, "the agent is gone: %s has no result", self->name.text);
-  return EXIT_CLIENT;
+  return step_watch_fail_agent(&self->watch);
 }
 
 static int fail_redis(struct exchange *self) {
@@ -200,14 +191,15 @@ static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
     /*                 nothing signal       output gone     absent   away  gone       Redis gone */
     [EXCHANGE_WAITS] = {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
     [EXCHANGE_RUNS] =  {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
-    [EXCHANGE_DISCARDS] = {NULL, obey_signal, limit_discard},
+    [EXCHANGE_DISCARDS] = {limit_discard, obey_signal, NULL, conclude, limit_discard, limit_discard,
+                           limit_discard},
 };
 /* clang-format on */
 
-/* If the connection was lost, the next acknowledgement follows in time. */
+/* If the connection was lost or Redis refused it, the next acknowledgement follows in time. */
 static void on_acknowledged(void *owner, const struct reply *reply) {
   struct exchange *self = owner;
-  if (reply == NULL)
+  if (reply == NULL || reply->type == REPLY_ERROR)
     self->acknowledged = 0;
 }
 
@@ -238,7 +230,10 @@ static int wait_for_end(struct exchange *self) {
   }
   if (self->state != EXCHANGE_FAILED)
     return code;
-  terminal_error(&self->program->terminal, "cannot read the events: %s", self->failure);
+  if (self->cancel != CANCEL_SENT)
+    (void)cancel(self);
+  terminal_error(&self->program->terminal, "cannot read the events: %s%s", self->failure,
+                 self->cancel == CANCEL_SENT ? "; the step is cancelled" : "");
   return EXIT_CLIENT;
 }
 

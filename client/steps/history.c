@@ -97,6 +97,7 @@ static bool is_complete(const struct history_search *self) {
 /* A complete id wins over longer ones that begin with it. */
 static void prefer(struct history_search *self, const struct event_view *view) {
   set_id(self->history, view);
+  self->history->is_cut = false;
   self->state = SEARCH_BEGIN;
   self->lines = 0;
 }
@@ -162,6 +163,7 @@ static bool visit_event(void *owner, const struct event_view *view) {
   const char *id = self->query->id;
   if (match_step(self, view) && self->state == SEARCH_BEGIN) {
     const bool is_over = is_before_first(self, view);
+    self->history->is_cut |= is_over;
     if (is_over)
       (void)snprintf(self->history->after, ENTRY_ID_SIZE, "%s", view->entry);
     else
@@ -191,6 +193,7 @@ static void on_newest(void *context, const struct reply *reply) {
   if (event_read(&view, reply->element[0], &space) && view.step_id_length < HISTORY_ID_SIZE) {
     set_id(self, &view);
     self->seq = view.seq;
+    (void)event_read_time(&view, &self->unix_ms);
   }
   buffer_release(&space);
 }
@@ -235,14 +238,10 @@ static int find_in_lists(struct program *program, const char *id, struct history
 
 /* Returns the time of Redis, or of this machine if Redis refuses TIME. */
 static int64_t read_clock_ms(struct program *program) {
-  struct texts time = {0};
   struct error ignored;
-  int64_t ms = clock_unix_ms();
-  if (pipeline_call(program->redis, WORDS("TIME"), reply_to_texts, &time, &ignored) == 0 &&
-      time.count == 2)
-    ms = strtoll(time.texts[0], NULL, 10) * 1000 + strtoll(time.texts[1], NULL, 10) / 1000;
-  texts_release(&time);
-  return ms;
+  int64_t ms;
+  const int result = pipeline_call(program->redis, WORDS("TIME"), reply_to_time, &ms, &ignored);
+  return result == 0 && ms >= 0 ? ms : clock_unix_ms();
 }
 
 int history_find(struct program *program, const struct history_query *query,
@@ -265,6 +264,8 @@ int history_find(struct program *program, const struct history_query *query,
   if (wants_old_events && strcmp(history->newest, "0-0") != 0 &&
       scan_backward(program, program->keys.events, &scan, error) != 0)
     return -1;
+  history->is_cut |= wants_old_events ? query->has_lines && search.lines >= query->lines
+                                      : strcmp(history->newest, "0-0") != 0;
   if (scan.state == SCAN_TOO_LARGE)
     return error_set(error, "an event is larger than this program reads");
   if (search.state == SEARCH_AMBIGUOUS)

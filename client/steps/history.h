@@ -25,9 +25,11 @@ struct history_query {
 struct history {
   char after[ENTRY_ID_SIZE];  /* the events to show follow this entry */
   uint64_t skip;              /* lines at the beginning of the first one, which is raw */
+  bool is_cut;                /* events of the first step are left out, because nobody wants them */
   char newest[ENTRY_ID_SIZE]; /* "0-0" if the stream is empty */
   char id[HISTORY_ID_SIZE];   /* the step of the query, or else of the newest event */
   uint64_t seq;               /* of the newest event */
+  int64_t unix_ms;            /* its time; 0: unknown */
 };
 
 /* Fails also if no step, or more than one, has an id with this prefix. */

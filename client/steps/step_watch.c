@@ -189,6 +189,8 @@ void step_watch_expect(struct step_watch *self, const char *id) {
     terminal_status(&self->program->terminal, "");
   self->id = id;
   self->step = WATCH_STEP_WAITS;
+  self->is_loss_reported = false;
+  self->gone[0] = '\0';
   self->checked_ms = self->alive_ms = self->present_ms = clock_monotonic_ms();
 }
 
@@ -199,6 +201,8 @@ void step_watch_set_started(struct step_watch *self) {
 }
 
 void step_watch_check_soon(struct step_watch *self) {
+  if (self->step == WATCH_STEP_WAITS)
+    self->step = WATCH_STEP_IS_PLACED;
   self->checked_ms -= CHECK_MS;
 }
 
@@ -234,7 +238,7 @@ static void name_running(const struct step_watch *self, size_t before, struct bu
   buffer_add_string(text, ")");
 }
 
-/* A terminal shows the place of the step all the time, and a log the first step before it. */
+/* A terminal shows the place of the step all the time, and a log once. */
 static void show_place(struct step_watch *self, size_t before, const char *running) {
   struct terminal *terminal = &self->program->terminal;
   struct buffer text = {0};
@@ -243,17 +247,16 @@ static void show_place(struct step_watch *self, size_t before, const char *runni
     name_running(self, before, &text);
   } else {
     buffer_add_format(&text,
-                      before == 0   ? "%s waits"
-                      : before == 1 ? "%s waits for %zu step"
-                                    : "%s waits for %zu steps",
+                      before == 0   ? "%s waits for the agent"
+                      : before == 1 ? "%s waits for the agent and %zu step"
+                                    : "%s waits for the agent and %zu steps",
                       job_shorten(self->id).text, before);
   }
   buffer_add(&text, "", 1);
-  if (!terminal->is_tty[1] && running != NULL && self->step == WATCH_STEP_WAITS)
+  if (!terminal->is_tty[1] && self->step == WATCH_STEP_WAITS)
     terminal_say(terminal, COLOR_NONE, "%s", text.bytes);
   terminal_status(terminal, text.bytes);
-  if (terminal->is_tty[1] || running != NULL)
-    self->step = WATCH_STEP_IS_PLACED;
+  self->step = WATCH_STEP_IS_PLACED;
   buffer_release(&text);
 }
 
@@ -276,6 +279,13 @@ void step_watch_warn_of_agent(struct step_watch *self) {
   terminal_say(&self->program->terminal, COLOR_YELLOW,
                "no heartbeat for 12 s: the agent of %.60s is gone, or cannot reach redis; waiting",
                self->program->job);
+}
+
+int step_watch_fail_agent(struct step_watch *self) {
+  terminal_error(&self->program->terminal,
+                 "no heartbeat for 60 s: %s has no result, and may still run",
+                 job_shorten(self->id).text);
+  return EXIT_CLIENT;
 }
 
 int step_watch_fail_redis(struct step_watch *self) {
@@ -301,18 +311,34 @@ static void check_agent(struct step_watch *self, int64_t now_ms) {
 }
 
 /* The stream was deleted or lost if no new entry has arrived and its newest one is older than the
-   last one. XREAD would not return its entries until their ids are higher. */
+   last one. XREAD would not return its entries until their ids are higher. An older copy of the
+   stream looks the same, so some entries may be read twice. */
 static void check_stream(struct step_watch *self) {
   struct error ignored;
   char newest[ENTRY_ID_SIZE];
   const bool is_idle = strcmp(self->before, self->last) == 0;
   memcpy(self->before, self->last, sizeof self->before);
   if (!is_idle || history_newest(self->program, newest, &ignored) != 0 ||
-      entry_compare(newest, self->before) >= 0)
+      strcmp(newest, "0-0") == 0 || entry_compare(newest, self->before) >= 0)
     return;
+  memcpy(self->again, newest, sizeof self->again);
   (void)snprintf(self->last, sizeof self->last, "0-0");
   terminal_say(&self->program->terminal, COLOR_YELLOW,
                "the stream of events begins again: lines may be missing");
+}
+
+/* The last event of a step that has left the lists is in the stream. If the newest entry is older
+   than the last one that was read, check_stream comes first. */
+static bool has_read_all(struct step_watch *self) {
+  struct error ignored;
+  char newest[ENTRY_ID_SIZE];
+  if (self->gone[0] == '\0') {
+    if (history_newest(self->program, newest, &ignored) != 0 ||
+        (strcmp(newest, "0-0") != 0 && entry_compare(newest, self->last) < 0))
+      return false;
+    memcpy(self->gone, newest, sizeof self->gone);
+  }
+  return entry_compare(self->last, self->gone) >= 0;
 }
 
 static enum watch_report check(struct step_watch *self) {
@@ -329,8 +355,9 @@ static enum watch_report check(struct step_watch *self) {
     check_agent(self, now_ms);
     check_stream(self);
     if (self->id != NULL && !step_watch_look(self))
-      return WATCH_STEP_ABSENT;
+      return has_read_all(self) ? WATCH_STEP_ABSENT : WATCH_NOTHING;
     self->present_ms = now_ms;
+    self->gone[0] = '\0';
   }
   if (now_ms - self->alive_ms >= AGENT_GONE_MS)
     return WATCH_AGENT_GONE;
@@ -351,5 +378,8 @@ enum watch_report step_watch_turn(struct step_watch *self) {
     self->output = WATCH_OUTPUT_LOST;
   if (self->signal != 0)
     return WATCH_SIGNAL;
-  return self->output == WATCH_OUTPUT_LOST ? WATCH_OUTPUT_GONE : check(self);
+  if (self->output != WATCH_OUTPUT_LOST || self->is_loss_reported)
+    return check(self);
+  self->is_loss_reported = true;
+  return WATCH_OUTPUT_GONE;
 }

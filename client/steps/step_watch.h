@@ -29,8 +29,8 @@ struct step_watch_handler {
 enum watch_report {
   WATCH_NOTHING,
   WATCH_SIGNAL,      /* `signal` */
-  WATCH_OUTPUT_GONE, /* nobody reads standard output */
-  WATCH_STEP_ABSENT, /* the step is not in the lists; `present_ms` says since when */
+  WATCH_OUTPUT_GONE, /* nobody reads standard output; reported once per step */
+  WATCH_STEP_ABSENT, /* the step is not in the lists since `present_ms`, and its events were read */
   WATCH_AGENT_AWAY,  /* there has been no heartbeat for 12 s; reported once */
   WATCH_AGENT_GONE,  /* there has been no heartbeat for a minute */
   WATCH_REDIS_GONE,  /* Redis has been away for PIPELINE_TIMEOUT_MS */
@@ -52,6 +52,8 @@ struct step_watch {
   bool wants_events, is_reading;
   char last[ENTRY_ID_SIZE];   /* the last entry that was read; the owner sets the first one */
   char before[ENTRY_ID_SIZE]; /* `last` at the last check */
+  char again[ENTRY_ID_SIZE];  /* the stream is read again up to this entry; "": it is not */
+  char gone[ENTRY_ID_SIZE];   /* the newest entry when the step had left the lists; "": unknown */
   unsigned count;             /* entries per read */
   struct buffer space;
   int signal_fd;
@@ -62,6 +64,7 @@ struct step_watch {
   int64_t checked_ms, alive_ms, present_ms; /* monotonic: the last check, heartbeat, and place */
   double heartbeat;                         /* the time in the last heartbeat */
   bool is_away_reported;                    /* WATCH_AGENT_AWAY */
+  bool is_loss_reported;                    /* WATCH_OUTPUT_GONE */
   char *running;          /* the step that runs while the own one waits; NULL: none yet */
   char *command;          /* of that step */
   struct started started; /* of that step */
@@ -86,7 +89,8 @@ void step_watch_expect(struct step_watch *self, const char *id);
 /* Notes that the step has started, and no longer waits in the lists. */
 void step_watch_set_started(struct step_watch *self);
 
-/* Looks for the step in the next turn instead of after 2 s. */
+/* Looks for the step in the next turn instead of after 2 s. A log need not say anymore what it
+   waits for. */
 void step_watch_check_soon(struct step_watch *self);
 
 /* Runs the loop once. Returns the first of several reports. The others come again. */
@@ -94,6 +98,9 @@ enum watch_report step_watch_turn(struct step_watch *self);
 
 /* Says that there is no heartbeat. */
 void step_watch_warn_of_agent(struct step_watch *self);
+
+/* Says that the agent is gone. Returns the exit code. */
+int step_watch_fail_agent(struct step_watch *self);
 
 /* Says that Redis is gone, and why. Returns the exit code. */
 int step_watch_fail_redis(struct step_watch *self);

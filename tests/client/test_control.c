@@ -119,3 +119,53 @@ JOB_TEST_NO_AGENT(doctor_names_the_permission_that_agents_need_since_0_3) {
       "");
   redisFree(agent);
 }
+
+static void add_event(struct job *job, const char *kind, int seq) {
+  job_do(job, "XADD sandbox:%s:events * data %s", job->id,
+         job_json(job, "{'stepId':'" ID "','kind':'%s','line':'','seq':%d}", kind, seq));
+}
+
+static bool control_expires(void *job) {
+  return ask(job, "TTL", "control") > 86000;
+}
+
+/* Otherwise the list would stay forever if no agent comes. */
+JOB_TEST_NO_AGENT(reads_are_kept_for_a_day) {
+  set_heartbeat(job, "\"control\",\"flowControl\"");
+  struct agent_process *client = sandbox_start(job, "exec $S run --id " ID " -- true");
+  job_wait_length(job, "in", 1);
+  add_event(job, "started", 1);
+  job_wait_length(job, "control", 1);
+  expect_message(job, "control", "{\"kind\":\"read\",\"stepId\":\"" ID "\",\"seq\":1}");
+  assert_true(wait_until(control_expires, job, WAIT_BOUND_MS));
+  agent_process_free(client);
+}
+
+/* Otherwise the command would wait for a reader that waits for the command. */
+JOB_TEST_NO_AGENT(a_read_that_redis_refuses_is_sent_again) {
+  set_heartbeat(job, "\"control\",\"flowControl\"");
+  job_do(job, "SET sandbox:%s:control x", job->id);
+  struct agent_process *client = sandbox_start(job, "exec $S run --id " ID " -- true");
+  job_wait_length(job, "in", 1);
+  add_event(job, "started", 1);
+  job_wait_text(job, "INFO errorstats", "errorstat_WRONGTYPE");
+  job_do(job, "DEL sandbox:%s:control", job->id);
+  job_wait_length(job, "control", 1);
+  agent_process_free(client);
+}
+
+JOB_TEST(a_step_whose_events_cannot_be_read_is_cancelled) {
+  const char *sleep = job_sleep(job, 600);
+  job_do(job, "ACL SETUSER narrow reset on nopass ~sandbox:* +@all");
+  struct agent_process *client =
+      sandbox_start(job, job_format(job,
+                                    "exec $S -u redis://narrow:x@127.0.0.1:${REDIS_URL##*:} run -c "
+                                    "'echo up; %s'",
+                                    sleep));
+  sandbox_wait_output(client, "up");
+  job_do(job, "ACL SETUSER narrow -xread");
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  assert_non_null(strstr(agent_process_log(client), "cannot read the events: NOPERM"));
+  agent_process_free(client);
+  assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
+}

@@ -107,14 +107,33 @@ static void add_event(struct job *job, const char *id, int seq, const char *kind
                                  id, kind, line, seq % 10, seq, more));
 }
 
+#define MISSING(LINES) "sandbox: " LINES " missing: the stream was trimmed\n"
+
 JOB_TEST_NO_AGENT(trimmed_lines_are_counted) {
   add_event(job, ID, 1206, "stdout", "x", "");
   add_event_json(job, "{'stepId':'" ID "','kind':'resized','size':{'rows':[24]},'seq':1207}");
   add_event(job, ID, 1209, "stdout", "y", "");
   add_event(job, ID, 1210, "completed", "exit=0 timedOut=False", "");
   sandbox_expect(job, "$S follow 1111", 0, "x\ny\n",
-                 "… 1,204 lines were trimmed …\n… 1 line was trimmed …\n");
-  sandbox_expect(job, "$S --json follow 1111 | wc -l", 0, "4\n", "");
+                 MISSING("1,204 lines are") MISSING("1 line is"));
+  sandbox_expect(job, "$S -q --json follow 1111 | wc -l", 0, "4\n",
+                 MISSING("1,204 lines are") MISSING("1 line is"));
+  sandbox_expect(job, "$S follow -n 2 1111", 0, "x\ny\n", MISSING("1 line is"));
+  sandbox_expect(job, "$S follow -n 3 1111", 0, "x\ny\n",
+                 MISSING("1,204 lines are") MISSING("1 line is"));
+}
+
+/* The reader was so slow that the first lines of the next steps were trimmed. */
+JOB_TEST_NO_AGENT(trimmed_lines_of_the_next_steps_are_counted) {
+  add_event(job, ID, 20, "stdout", "a", "");
+  struct agent_process *follow = sandbox_start(job, "exec $S -q follow");
+  job_wait_text(job, "CLIENT LIST", "cmd=xread"); /* it has chosen the first event */
+  add_event(job, ID, 21, "stdout", "b", "");
+  add_event(job, ID, 22, "completed", "exit=0 timedOut=False", "");
+  add_event(job, OTHER, 7, "stdout", "c", "");
+  sandbox_wait_output(follow, "b\nc\n");
+  assert_string_equal(agent_process_log(follow), MISSING("5 lines are"));
+  agent_process_free(follow);
 }
 
 /* The agent's clock, which makes the timestamps, may be wrong. */
@@ -135,6 +154,27 @@ JOB_TEST_NO_AGENT(a_stream_that_begins_again_is_read_from_its_beginning) {
   sandbox_wait_output(follow, "a\nb\n");
   assert_string_equal(agent_process_log(follow),
                       "the stream of events begins again: lines may be missing\n");
+  agent_process_free(follow);
+}
+
+/* As after Redis was restored from an older copy. */
+JOB_TEST_NO_AGENT(a_stream_without_its_newest_entries_is_not_shown_twice) {
+  const char *key = job_format(job, "sandbox:%s:events", job->id);
+  add_event(job, ID, 1, "stdout", "old", "");
+  add_event(job, ID, 2, "completed", "exit=0 timedOut=False", "");
+  struct agent_process *follow = sandbox_start(job, "exec $S follow");
+  job_wait_text(job, "CLIENT LIST", "cmd=xread"); /* it has chosen the first event */
+  add_event(job, OTHER, 3, "stdout", "a", "");
+  add_event(job, OTHER, 4, "completed", "exit=0 timedOut=False", "");
+  add_event(job, "2", 5, "stdout", "b", "");
+  const char *json = job_json(job, "{'stepId':'2','kind':'stdout','line':'c','seq':6}");
+  const char *newest = job_ask_text(job, "XADD %s * data %s", key, json);
+  sandbox_wait_output(follow, "c\n");
+  job_do(job, "XDEL %s %s", key, newest);
+  agent_process_wait_log(follow, "begins again");
+  add_event(job, "2", 7, "stdout", "d", "");
+  sandbox_wait_output(follow, "d\n");
+  assert_string_equal(agent_process_output(follow), "a\nb\nc\nd\n");
   agent_process_free(follow);
 }
 
@@ -245,5 +285,21 @@ JOB_TEST(a_terminal_shows_the_step_of_each_line) {
   sandbox_terminal_wait(terminal, "1111│ \x1b[0m\x1b[2mb\x1b[0m\r\n");
   sandbox_terminal_wait(terminal, "✗ 1111 exit 3 after ");
   sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 130);
+}
+
+JOB_TEST(the_colors_of_a_step_end_with_it_or_at_an_interrupt) {
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S -q follow");
+  job_wait_text(job, "CLIENT LIST", "cmd=xread");
+  run_script(job, ID, "printf \"\\033[31mred\\n\"");
+  sandbox_terminal_wait(terminal, "\x1b[31mred\r\n\x1b[0m");
+  sandbox_terminal_forget(terminal);
+  sandbox_expect(
+      job,
+      job_format(job, "$S run --detach -c 'printf \"\\033[32mgreen\\n\"; %s'", job_sleep(job, 600)),
+      0, NULL, "");
+  sandbox_terminal_wait(terminal, "\x1b[32mgreen\r\n");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "\x1b[0m");
   sandbox_terminal_expect_exit(terminal, 130);
 }

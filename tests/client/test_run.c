@@ -358,3 +358,11 @@ JOB_TEST(a_waiting_step_shows_how_many_are_before_it) {
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 130);
   agent_process_free(client);
 }
+
+JOB_TEST_NO_AGENT(a_step_that_the_agent_does_not_take_says_so) {
+  job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
+  struct agent_process *client =
+      sandbox_start(job, "exec $S run --id 11111111-aaaa-4aaa-8aaa-000000000001 -- true");
+  agent_process_wait_log(client, "1111 waits for the agent\n");
+  agent_process_free(client);
+}

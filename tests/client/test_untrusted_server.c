@@ -210,12 +210,13 @@ SCENE_TEST(numbers_instead_of_texts_are_harmless) {
   expect_exit(scene, 130, WAIT_BOUND_MS);
 }
 
+/* The server has one connection at a time and closes the other one, which may be reported, too. */
 SCENE_TEST(an_error_instead_of_events_is_shown) {
   scene->events = "-ERR that is not for you\r\n";
   START(scene, "j", "follow", "-n", "1");
   expect_exit(scene, 125, WAIT_BOUND_MS);
-  assert_string_equal(agent_process_log(scene->client),
-                      "sandbox: cannot read the events: ERR that is not for you\n");
+  assert_non_null(strstr(agent_process_log(scene->client),
+                         "sandbox: cannot read the events: ERR that is not for you\n"));
 }
 
 SCENE_TEST(doctor_finds_that_every_answer_is_an_error) {

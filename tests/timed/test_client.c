@@ -36,6 +36,15 @@ JOB_TEST(a_missing_heartbeat_is_reported_after_12_s_and_ends_run_after_60_s) {
   agent_process_free(follow);
 }
 
+/* A step that waits has no events. */
+JOB_TEST(a_closed_pipe_ends_the_wait_for_a_waiting_step) {
+  (void)job_push_endless(job, job_sleep(job, 600));
+  const int64_t begin_ms = wait_now_ms();
+  sandbox_expect(job, "$S run -- true | true", 0, "", NULL);
+  assert_true(wait_now_ms() <= begin_ms + 2 * CHECK_MS);
+  sandbox_wait_steps(job, 1);
+}
+
 /* Meanwhile the client does not look for the heartbeat. The output is larger than a pipe. */
 JOB_TEST(a_reader_that_pauses_is_no_missing_heartbeat) {
   sandbox_expect(job,
