@@ -127,6 +127,18 @@ JOB_TEST_NO_AGENT(a_message_that_precedes_the_agent_applies_to_the_first_step) {
 }
 
 /* The stepId has escapes, and other fields look like a stepId. */
+/* A reader may send messages faster than the agent removes them. */
+JOB_TEST_NO_AGENT(messages_that_do_not_end_do_not_keep_the_agent_from_its_first_step) {
+  job_do(job, "EVAL %s 0 sandbox:%s:control",
+         "for i = 1, 100000 do redis.call('LPUSH', ARGV[1], "
+         "'{\"kind\":\"read\",\"stepId\":\"x\",\"seq\":1}') end",
+         job->id);
+  const cJSON *step = job_push_echo(job, "1");
+  job_start_agent(job, NULL);
+  job_expect_answer(job, step, 0, NULL, "1\n");
+  assert_true(job_length(job, "control") > 0);
+}
+
 JOB_TEST(a_waiting_step_is_found_however_its_id_is_written) {
   const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
   job_push_json(job, "{'stepId':'fetched','command':'true'}");

@@ -26,8 +26,7 @@
 /* The most control messages, and the most steps, in one query. */
 #define PAGE_MAX 128
 
-/* GET, XREVRANGE and two LLEN; control messages and steps follow. */
-#define CHECK_COMMANDS 4
+#define CHECK_COMMANDS 4 /* GET, XREVRANGE and two LLEN; control messages and steps follow */
 #define COMMANDS_MAX (CHECK_COMMANDS + 2 * PAGE_MAX)
 
 /* If a check finds the same as this many checks before it, there is a pause before the next one:
@@ -268,7 +267,8 @@ static void begin_scan(struct intake *self, const struct payload *value) {
     expect_stale_moves(self);
   if (started != NULL && self->fetched != NULL && strcmp(started, self->fetched->step_id) == 0)
     fetch(self, NULL); /* the scan finds it */
-  if (value != NULL && !control_messages_is_full(&self->control)) {
+  if (value != NULL && !control_messages_is_full(&self->control) &&
+      self->control.next_number < CONTROL_MESSAGES_MAX) {
     check_again(self); /* to read more messages */
   } else if (started != NULL && self->earlier_agents == EARLIER_AGENTS_MAY_RUN &&
              !self->handler->interrupted(self->owner)) {
@@ -373,10 +373,11 @@ static void send_query(struct intake *self) {
   char positions[2 * PAGE_MAX][24];
   bool returns = self->state == INTAKE_RETURNING;
   bool begins = !returns && self->scan.skip == 0;
-  size_t newest = self->query.inflight, message = self->control.count + 1, messages = 0;
+  size_t newest = self->query.inflight, message = self->control.count + 1;
+  size_t messages = begins && self->phase == INTAKE_STARTING ? 2 * self->query.messages + 1 : 0;
   size_t first = begins ? 0 : CHECK_COMMANDS, end = CHECK_COMMANDS;
-  if (begins && self->phase == INTAKE_STARTING)
-    messages = message < PAGE_MAX ? message : PAGE_MAX;
+  if (messages > PAGE_MAX)
+    messages = PAGE_MAX;
   if (begins)
     self->scan.page.count = known_steps(self) < PAGE_MAX ? known_steps(self) + 1 : PAGE_MAX;
   size_t steps = returns ? self->returned.count : self->scan.page.count;
