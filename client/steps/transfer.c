@@ -11,6 +11,7 @@
 #include "client/exit_code.h"
 #include "client/redis/json_field.h"
 #include "wire/json.h"
+#include "wire/step.h"
 
 /* The most bytes of one readBytes, and of one file of writeBytes (wire/PROTOCOL.md), in complete
    pieces. */
@@ -169,6 +170,7 @@ int transfer_run(struct file_steps *steps, const char *const *words) {
   file_steps_new(steps, "run");
   step_text_string(&steps->json, "command", words[0]);
   step_text_strings(&steps->json, "args", words + 1);
+  step_text_number(&steps->json, "timeoutSeconds", STEP_TIMEOUT_MAX_SECONDS);
   return file_steps_do(steps);
 }
 

@@ -412,6 +412,24 @@ JOB_TEST_NO_AGENT(a_file_that_changes_while_it_is_read_is_a_warning) {
          0, "1\n4096\n", "sandbox: warning: ./f: it became shorter while it was read\n");
 }
 
+JOB_TEST_NO_AGENT(a_large_copy_has_no_time_limit) {
+  char *fifo = job_path(job, "pause");
+  assert_int_equal(mkfifo(fifo, 0666), 0);
+  start_with_tar(job, job_format(job, "cat '%s'; echo x > f; tar -cf $a .", fifo));
+  expect(job, "mkdir $B/d", 0, "", "");
+  struct agent_process *client =
+      sandbox_start(job, job_format(job, "cd '%s'; $S cp :'%s' e", job_path(job, "here"),
+                                    job_path(job, "box/d")));
+  int fd;
+  while ((fd = open(fifo, O_WRONLY | O_NONBLOCK)) < 0)
+    assert_true(agent_process_is_running(client));
+  const char *step = job_ask_text(job, "LINDEX sandbox:%s:inflight 0", job->id);
+  assert_non_null(strstr(step, "\"timeoutSeconds\":31536000"));
+  (void)close(fd);
+  (void)agent_process_wait(client, WAIT_BOUND_MS);
+  agent_process_free(client);
+}
+
 /* The copy fails, and leaves nothing in the target or outside of it. */
 static void expect_rejected(struct job *job, const char *errors) {
   expect(job, "mkdir $B/d; $S cp :$B/d out/in/d; echo $?; ls -A out/in out . ", 0,
