@@ -412,6 +412,17 @@ JOB_TEST_NO_AGENT(a_file_that_changes_while_it_is_read_is_a_warning) {
          0, "1\n4096\n", "sandbox: warning: ./f: it became shorter while it was read\n");
 }
 
+JOB_TEST(a_file_that_changes_while_it_is_sent_is_a_warning) {
+  expect(job,
+         "mkdir d; for s in d/f d; do head -c 60000000 /dev/zero > d/f; $S cp $s :$B/e 2> said & "
+         "p=$!; until ls -A $B | grep -q part; do sleep 0.01; done; echo a >> d/f; wait $p; "
+         "echo $?; cat said; rm -r $B/*; done",
+         0,
+         "0\nsandbox: warning: d/f: it changed while it was read\n"
+         "0\nsandbox: warning: ./f: it changed while it was read\n",
+         "");
+}
+
 JOB_TEST_NO_AGENT(a_large_copy_has_no_time_limit) {
   char *fifo = job_path(job, "pause");
   assert_int_equal(mkfifo(fifo, 0666), 0);
