@@ -17,6 +17,17 @@ long seq = 0, missing = 0;
 // Events stay in the stream until they are acknowledged: also every 2 s while the output cannot be written.
 Task Acknowledge() => server.ListLeftPushAsync($"sandbox:{args[1]}:control",
     JsonSerializer.Serialize(new { kind = "read", stepId, seq = Interlocked.Read(ref seq) }));
+// Null for another step's event, and for an entry of another program.
+JsonElement? ReadEvent(StreamEntry entry) {
+    try {
+        var data = JsonDocument.Parse(entry["data"].ToString()).RootElement;
+        return data.GetProperty("stepId").GetString() == stepId && data.GetProperty("seq").GetInt64() > seq
+            ? data : null;
+    } catch (Exception error) when (error is JsonException or KeyNotFoundException or InvalidOperationException
+            or FormatException) {
+        return null;
+    }
+}
 using var signs = new Timer(_ => Acknowledge(), null, 2000, 2000);
 var end = DateTime.UtcNow.AddSeconds(630); // the default timeoutSeconds, and 30 s
 for (var entries = Array.Empty<StreamEntry>(); result.IsNull || entries.Length > 0;) { // events precede the result
@@ -25,9 +36,7 @@ for (var entries = Array.Empty<StreamEntry>(); result.IsNull || entries.Length >
     entries = await server.StreamReadAsync(events, position, 1000);
     foreach (var entry in entries) {
         position = entry.Id;
-        using var parsed = JsonDocument.Parse(entry["data"].ToString());
-        var data = parsed.RootElement;
-        if (data.GetProperty("stepId").GetString() != stepId) continue;
+        if (ReadEvent(entry) is not { } data) continue;
         missing += data.GetProperty("seq").GetInt64() - seq - 1;
         Interlocked.Exchange(ref seq, data.GetProperty("seq").GetInt64());
         var kind = data.GetProperty("kind").GetString();
@@ -41,5 +50,7 @@ for (var entries = Array.Empty<StreamEntry>(); result.IsNull || entries.Length >
 using var answer = JsonDocument.Parse(result.ToString());
 var code = answer.RootElement.GetProperty("exitCode").GetInt32();
 if (code == -1) Console.Error.WriteLine(answer.RootElement.GetProperty("errorMessage").GetString());
-if (missing > 0) Console.Error.WriteLine($"{missing} events are missing");
-return missing > 0 ? 1 : code & 255;
+if (answer.RootElement.TryGetProperty("eventCount", out var count) && count.ValueKind == JsonValueKind.Number)
+    missing += Math.Max(0, count.GetInt64() - seq); // those at the end
+if (missing > 0) Console.Error.WriteLine($"events are missing: {missing}");
+return missing > 0 ? 125 : code & 255;

@@ -15,6 +15,14 @@ await server.lPush(`sandbox:${job}:in`, JSON.stringify(
 let result: string | null = null, seq = 0, missing = 0;
 const acknowledge = () => // events stay in the stream until they are acknowledged
   server.lPush(`sandbox:${job}:control`, JSON.stringify({ kind: 'read', stepId, seq }));
+const readEvent = (data?: string) => { // null for another step's event, and for an entry of another program
+  try {
+    const event = JSON.parse(data ?? '');
+    return event.stepId === stepId && event.seq > seq ? event : null;
+  } catch {
+    return null;
+  }
+};
 const signs = setInterval(acknowledge, 2000); // while the output cannot be written
 const end = Date.now() + 630_000; // the default timeoutSeconds, and 30 s
 for (let entries: any[] = []; result === null || entries.length > 0;) { // events precede the result
@@ -25,8 +33,8 @@ for (let entries: any[] = []; result === null || entries.length > 0;) { // event
   entries = (read as any)?.[0]?.messages ?? [];
   for (const { id, message } of entries) {
     position = id;
-    const event = JSON.parse(message.data);
-    if (event.stepId !== stepId) continue;
+    const event = readEvent(message.data);
+    if (event === null) continue;
     missing += event.seq - seq - 1;
     seq = event.seq;
     if (event.kind !== 'stdout' && event.kind !== 'stderr') continue;
@@ -40,5 +48,6 @@ server.destroy();
 reader.destroy();
 const answer = JSON.parse(result);
 if (answer.exitCode === -1) console.error(answer.errorMessage);
-if (missing > 0) console.error(`${missing} events are missing`);
-process.exitCode = missing > 0 ? 1 : answer.exitCode & 255;
+missing += Math.max(0, (answer.eventCount ?? 0) - seq); // those at the end
+if (missing > 0) console.error(`events are missing: ${missing}`);
+process.exitCode = missing > 0 ? 125 : answer.exitCode & 255;

@@ -195,6 +195,8 @@ static int read_pieces(struct file_steps *steps, const char *path) {
     if (code == 0)
       code = exchange_flush(&steps->exchange);
   } while (code == 0 && in.bytes.length > 0);
+  if (code == 0)
+    transfer_warn(&in);
   buffer_release(&in.bytes);
   return code;
 }

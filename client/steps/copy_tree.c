@@ -48,7 +48,32 @@ static int leave_out_failed(struct copy_tree *self, const char *name, const char
   return 0;
 }
 
+/* Begins a file. */
+static void set_file(struct copy_tree *self, const char *name) {
+  free(self->path);
+  free(self->name);
+  self->path = path_of(self, name);
+  self->name = memory_copy(name, strlen(name));
+}
+
+static void clear_file(struct copy_tree *self) {
+  free(self->path);
+  free(self->name);
+  self->path = self->name = NULL;
+}
+
 /* --- into the sandbox ------------------------------------------------------------------------- */
+
+/* Leaves out an entry that the reader is at. */
+static int skip(struct copy_tree *self, const char *name, const char *why) {
+  leave_out(self, name, why);
+  return TREE_SKIP;
+}
+
+static int skip_failed(struct copy_tree *self, const char *name, const char *why) {
+  const int code = leave_out_failed(self, name, why);
+  return code == 0 ? TREE_SKIP : code;
+}
 
 static bool is_text(const char *text) {
   const size_t length = strlen(text);
@@ -64,15 +89,20 @@ static int make_directory(struct copy_tree *self, const char *name) {
   self->lacks_mkdir |= code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE;
   if (self->lacks_mkdir)
     return code != 0 ? leave_out_failed(self, "empty directories", NULL) : 0;
+  if (code == 0)
+    return 0;
+  if (name[2] != '\0')
+    return skip_failed(self, name, NULL);
   file_steps_complain(self->steps);
-  return code > 0 && can_leave_out(self) ? EXIT_FOUND : code;
+  return can_leave_out(self) ? EXIT_FOUND : code;
 }
 
 static int begin_sending(struct copy_tree *self, const struct tree_entry *entry) {
   if (transfer_try_size(self->steps, entry->size) != 0)
-    return leave_out_failed(self, entry->name, "a file of more than 25 MiB needs sh, cat and mv");
-  self->path = path_of(self, entry->name);
+    return skip_failed(self, entry->name, "a file of more than 25 MiB needs sh, cat, chmod and mv");
+  set_file(self, entry->name);
   transfer_out_begin(&self->out, self->steps, self->path);
+  self->out.is_quiet = true;
   self->out.has_mode = true;
   self->out.mode = entry->status->st_mode & 0777;
   self->out.replaces = self->replaces;
@@ -81,34 +111,35 @@ static int begin_sending(struct copy_tree *self, const struct tree_entry *entry)
 
 static int on_begin(void *owner, const struct tree_entry *entry) {
   struct copy_tree *self = owner;
-  if (!is_text(entry->name)) {
-    leave_out(self, entry->name, "its name is not UTF-8");
-  } else if (S_ISDIR(entry->status->st_mode)) {
+  if (!is_text(entry->name))
+    return skip(self, entry->name, "its name is not UTF-8");
+  if (S_ISDIR(entry->status->st_mode))
     return make_directory(self, entry->name);
-  } else if (entry->link == NULL) {
+  if (entry->link == NULL)
     return begin_sending(self, entry);
-  }
-  return 0;
-}
-
-static int on_put(void *owner, const char *bytes, size_t length) {
-  struct copy_tree *self = owner;
-  self->moved(self->report->owner, length);
-  return self->path != NULL ? transfer_put(&self->out, bytes, length) : 0;
+  return is_text(entry->link) ? 0 : skip(self, entry->name, "its target is not UTF-8");
 }
 
 static void release_file(struct copy_tree *self) {
   if (self->path != NULL)
     transfer_out_release(&self->out);
-  free(self->path);
-  self->path = NULL;
+  clear_file(self);
+}
+
+/* The file of the last step, which has failed. */
+static int skip_file(struct copy_tree *self) {
+  const int code = skip_failed(self, self->name, NULL);
+  release_file(self);
+  return code;
+}
+
+static int on_put(void *owner, const char *bytes, size_t length) {
+  struct copy_tree *self = owner;
+  self->moved(self->report->owner, length);
+  return transfer_put(&self->out, bytes, length) == 0 ? 0 : skip_file(self);
 }
 
 static int send_link(struct copy_tree *self, const struct tree_entry *entry, const char *path) {
-  if (!is_text(entry->link)) {
-    leave_out(self, entry->name, "its target is not UTF-8");
-    return 0;
-  }
   const int code = transfer_run(self->steps, WORDS("ln", "-sfn", "--", entry->link, path));
   return code == 0 ? 0 : leave_out_failed(self, entry->name, NULL);
 }
@@ -116,17 +147,16 @@ static int send_link(struct copy_tree *self, const struct tree_entry *entry, con
 static int on_end(void *owner, const struct tree_entry *entry) {
   struct copy_tree *self = owner;
   const mode_t mode = entry->status->st_mode;
-  const bool is_left_out = self->path == NULL && entry->link == NULL && !S_ISDIR(mode);
   int code = 0;
-  if (is_left_out || !is_text(entry->name) || (entry->name[2] == '\0' && self->replaces))
+  if (entry->name[2] == '\0' && self->replaces)
     return 0;
+  if (self->path != NULL && transfer_commit(&self->out) != 0)
+    return skip_file(self);
   char *path = path_of(self, entry->name);
   if (entry->link != NULL)
     code = send_link(self, entry, path);
   else if (S_ISDIR(mode))
     code = transfer_keep(self->steps, TRANSFER_MODE, mode & TREE_MODE, path, path);
-  else
-    code = transfer_commit(&self->out);
   if (code == 0 && entry->link == NULL)
     code = transfer_keep(self->steps, TRANSFER_MTIME, entry->status->st_mtime, path, path);
   release_file(self);
@@ -168,6 +198,11 @@ static void add_directory(struct copy_tree *self, const char *name) {
   self->directories[self->directory_count++] = memory_copy(name, strlen(name));
 }
 
+/* Leaves out the entry that the last step could not read, unless it has disappeared. */
+static int leave_out_unread(struct copy_tree *self, const char *name) {
+  return transfer_is_absent(self->steps) ? 0 : leave_out_failed(self, name, NULL);
+}
+
 /* Lists the next directory. */
 static int list_directory(struct copy_tree *self) {
   struct file_steps *steps = self->steps;
@@ -186,19 +221,26 @@ static int list_directory(struct copy_tree *self) {
   step_text_flag(&steps->json, "allEntries", true);
   code = file_steps_do(steps);
   if (code != 0)
-    return leave_out_failed(self, self->directory, NULL);
+    return leave_out_unread(self, self->directory);
   if (steps->notes.length > 0)
     leave_out(self, self->directory, "it has too many entries, or parts are unreadable");
   if (steps->answer.content != NULL)
     self->list = json_tree_parse(steps->answer.content, steps->answer.length, &ignored);
-  if (self->list == NULL) {
-    file_steps_error(steps, "cannot list %s: %s", self->directory,
-                     steps->answer.has_result ? "a secret in it is masked"
-                                              : "another client took the result");
-    return steps->answer.has_result ? EXIT_FOUND : EXIT_CLIENT;
+  if (!steps->answer.has_result) {
+    file_steps_error(steps, "cannot list %s: another client took the result", self->directory);
+    return EXIT_CLIENT;
   }
-  self->item = self->list->child;
+  if (self->list == NULL)
+    leave_out(self, self->directory, "a secret in its list is masked");
+  else
+    self->item = self->list->child;
   return 0;
+}
+
+static void leave_out_rest(struct copy_tree *self, const char *why) {
+  char *name = memory_format("the rest of %s", self->name);
+  leave_out(self, name, why);
+  free(name);
 }
 
 /* Adds the first bytes of the current piece that fit into the entry. */
@@ -207,44 +249,63 @@ static void put_piece(struct copy_tree *self, struct buffer *bytes) {
   const size_t length = self->in.bytes.length < left ? self->in.bytes.length : (size_t)left;
   buffer_add(bytes, self->in.bytes.bytes, length);
   self->put += length;
+  self->state = self->in.bytes.length > 0 ? COPY_TREE_READS : COPY_TREE_FILLS;
+  if (self->in.bytes.length == length)
+    return;
+  leave_out_rest(self, "its size is unknown");
+  self->state = COPY_TREE_FILLS;
 }
 
+/* Without a status, the entry is only read for the reason why it has none. */
 static int begin_file(struct copy_tree *self, const char *name, const struct stat *status,
                       struct buffer *bytes) {
-  free(self->path);
-  self->path = path_of(self, name);
-  buffer_release(&self->in.bytes);
-  self->in = (struct transfer_in){.steps = self->steps, .path = self->path, .is_quiet = true};
-  const int code = transfer_next(&self->in);
-  if (code != 0)
-    return self->steps->answer.code == 0 ? code : leave_out_failed(self, name, NULL);
-  put_entry(self, bytes, name, NULL, self->in.size, status);
+  struct transfer_in *in = &self->in;
+  set_file(self, name);
+  buffer_release(&in->bytes);
+  *in = (struct transfer_in){.steps = self->steps, .path = self->path, .is_quiet = true};
+  if (transfer_next(in) != 0)
+    return leave_out_unread(self, name);
+  if (status == NULL) {
+    leave_out(self, name, "its mode is unknown");
+    return 0;
+  }
+  put_entry(self, bytes, name, NULL, in->state == TRANSFER_OVER ? in->bytes.length : in->size,
+            status);
   put_piece(self, bytes);
-  self->state = COPY_TREE_READS;
   return 0;
 }
 
 static int read_file(struct copy_tree *self, struct buffer *bytes) {
-  const struct tar_sink sink = {.put = put_bytes, .owner = bytes};
-  const struct tree_entry entry = {.size = self->size};
-  const int code = transfer_next(&self->in);
-  if (code != 0) {
-    file_steps_complain(self->steps);
-    return code;
+  if (transfer_next(&self->in) == 0) {
+    put_piece(self, bytes);
+    return 0;
   }
-  put_piece(self, bytes);
-  if (self->in.bytes.length == 0 && self->put < self->size) {
-    file_steps_error(self->steps, "cannot read %s: it became shorter meanwhile", self->path);
-    return EXIT_FOUND;
-  }
-  if (self->in.bytes.length == 0) {
-    (void)tar_end_entry(&sink, &entry, self->put);
-    self->state = COPY_TREE_LISTS;
-  }
-  return 0;
+  char *name = memory_format("the rest of %s", self->name);
+  const int code = leave_out_failed(self, name, NULL);
+  free(name);
+  self->state = COPY_TREE_FILLS;
+  return code;
 }
 
-/* Adds the next entry of the list, unless it has disappeared meanwhile. */
+/* Ends the entry of a file. Zeros replace what is missing, piece by piece. */
+static void fill_file(struct copy_tree *self, struct buffer *bytes) {
+  const struct tar_sink sink = {.put = put_bytes, .owner = bytes};
+  const struct tree_entry entry = {.size = self->size};
+  const uint64_t left = self->size - self->put;
+  const size_t length = left < TRANSFER_PIECE ? (size_t)left : TRANSFER_PIECE;
+  memset(buffer_space(bytes, length), 0, length);
+  bytes->length += length;
+  self->put += length;
+  if (self->put < self->size)
+    return;
+  (void)tar_end_entry(&sink, &entry, self->put);
+  if (self->in.changed != NULL)
+    self->report->warn(self->report->owner, self->name, self->in.changed);
+  self->state = COPY_TREE_LISTS;
+}
+
+/* Adds the next entry of the list, unless it has disappeared meanwhile. An entry that the agent
+   cannot examine has no mode: reading it gives the reason. */
 static int next_item(struct copy_tree *self, struct buffer *bytes) {
   const cJSON *item = self->item;
   const char *path = json_field_text(item, "path", ""), *slash = strrchr(path, '/');
@@ -258,18 +319,16 @@ static int next_item(struct copy_tree *self, struct buffer *bytes) {
   int64_t unix_ms = 0;
   int code = 0;
   self->item = item->next;
-  if (mode == NULL || slash == NULL)
-    return 0;
   (void)event_read_time(&view, &unix_ms);
   status.st_mtime = (time_t)(unix_ms / 1000);
-  status.st_mode |= (mode_t)strtoul(mode, NULL, 8) & TREE_MODE;
+  status.st_mode |= (mode_t)strtoul(mode != NULL ? mode : "", NULL, 8) & TREE_MODE;
   buffer_add_string(&name, self->directory);
-  buffer_add_string(&name, slash + 1);
+  buffer_add_string(&name, slash != NULL ? slash + 1 : path);
   buffer_add(&name, is_directory ? "/" : "", is_directory ? 2 : 1);
   if (strstr(name.bytes, UTF8_REPLACEMENT) != NULL)
     leave_out(self, name.bytes, "its name is not UTF-8");
-  else if (!is_directory && link == NULL)
-    code = begin_file(self, name.bytes, &status, bytes);
+  else if (mode == NULL || (!is_directory && link == NULL))
+    code = begin_file(self, name.bytes, mode != NULL ? &status : NULL, bytes);
   else
     put_entry(self, bytes, name.bytes, link, 0, &status);
   if (is_directory && bytes->length > 0)
@@ -289,6 +348,8 @@ int copy_tree_next(struct copy_tree *self, struct buffer *bytes) {
       self->state = COPY_TREE_LISTS;
     } else if (self->state == COPY_TREE_READS) {
       code = read_file(self, bytes);
+    } else if (self->state == COPY_TREE_FILLS) {
+      fill_file(self, bytes);
     } else if (self->item != NULL) {
       code = next_item(self, bytes);
     } else if (self->directory_count > 0) {
@@ -306,7 +367,7 @@ void copy_tree_release(struct copy_tree *self) {
     free(self->directories[--self->directory_count]);
   free(self->directories);
   free(self->directory);
-  free(self->path);
+  clear_file(self);
   cJSON_Delete(self->list);
   buffer_release(&self->in.bytes);
 }

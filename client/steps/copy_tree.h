@@ -23,11 +23,12 @@ struct copy_tree {
   void (*moved)(void *owner, size_t length); /* bytes into the sandbox; the report's owner */
 
   char *path; /* of this file in the sandbox; NULL: none */
+  char *name; /* of this file: "./a/b" */
   /* Into the sandbox. */
   bool lacks_mkdir;
   struct transfer_out out;
   /* Out of the sandbox. */
-  enum { COPY_TREE_NEW, COPY_TREE_LISTS, COPY_TREE_READS, COPY_TREE_OVER } state;
+  enum { COPY_TREE_NEW, COPY_TREE_LISTS, COPY_TREE_READS, COPY_TREE_FILLS, COPY_TREE_OVER } state;
   char **directories; /* "./a/b/": they are not listed yet */
   size_t directory_count;
   char *directory; /* whose list this is */

@@ -80,13 +80,16 @@ int remote_archive_pack(struct remote_archive *self, const char *from, bool *has
   return 0;
 }
 
-/* A write to a full disk names the reason, which GNU tar does not. */
+/* A write to a full disk names the reason, which GNU tar does not. If the disk is not full, GNU tar
+   has left out the entries that it could not write, and the other ones are kept. */
 static const char unpack_script[] =
-    "if [ -d \"$3\" ]; then d=$3; else d=$2; mkdir -p -- \"$d\" || exit; fi\n"
+    "c= keeps=; if [ -d \"$3\" ]; then d=$3; else d=$2; mkdir -p -- \"$d\" || exit; fi\n"
     "tar -xpof \"$1\" -C \"$d\" || {\n"
-    "  c=$? f=$d/$4; head -c 65536 /dev/zero >\"$f\"; rm -f -- \"$f\"; exit $c\n"
+    "  c=$? f=$d/$4; head -c 65536 /dev/zero >\"$f\" && keeps=$5; rm -f -- \"$f\"\n"
+    "  [ -n \"$keeps\" ] || exit $c\n"
     "}\n"
-    "[ \"$d\" = \"$3\" ] || mv -- \"$d\" \"$3\"";
+    "[ \"$d\" = \"$3\" ] || mv -- \"$d\" \"$3\" || exit\n"
+    "exit ${c:-0}";
 
 static char *hidden_path(const struct remote_archive *self) {
   struct buffer path = {0};
@@ -97,8 +100,9 @@ static char *hidden_path(const struct remote_archive *self) {
 
 int remote_archive_unpack(struct remote_archive *self, const char *to) {
   char *hidden = hidden_path(self);
-  const int code = transfer_run_loudly(
-      self->steps, WORDS("sh", "-c", unpack_script, "sh", self->path, hidden, to, self->name));
+  const int code =
+      transfer_run_loudly(self->steps, WORDS("sh", "-c", unpack_script, "sh", self->path, hidden,
+                                             to, self->name, self->is_gnu ? "+" : ""));
   free(hidden);
   self->is_unpacked = true;
   return code;

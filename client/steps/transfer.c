@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
 #include "client/redis/json_field.h"
 #include "wire/json.h"
+#include "wire/step.h"
 
 /* The most bytes of one readBytes, and of one file of writeBytes (wire/PROTOCOL.md), in complete
    pieces. */
@@ -45,6 +47,15 @@ static int parse_piece(const struct file_answer *answer, uint64_t *size, struct 
   return result;
 }
 
+/* Makes the last step, which was answered, one that has failed. */
+static int fail_read(struct transfer_in *self, int code, const char *why) {
+  struct file_answer *answer = &self->steps->answer;
+  answer->code = code;
+  free(answer->message);
+  answer->message = memory_format("cannot read %s: %s", self->path, why);
+  return code;
+}
+
 static int ask_piece(struct file_steps *steps, const char *path, uint64_t offset, unsigned length) {
   file_steps_new(steps, "readBytes");
   if (!file_steps_add(steps, "path", path))
@@ -54,44 +65,46 @@ static int ask_piece(struct file_steps *steps, const char *path, uint64_t offset
   return file_steps_do(steps);
 }
 
+static int read_piece(struct transfer_in *self, uint64_t *size) {
+  int code = ask_piece(self->steps, self->path, self->offset, READ_MAX);
+  if (code == 0 && !self->steps->answer.has_result)
+    code = fail_read(self, EXIT_CLIENT, "another client took the result");
+  else if (code == 0 && parse_piece(&self->steps->answer, size, &self->bytes) != 0)
+    code = fail_read(self, EXIT_FOUND, "a secret in it is masked");
+  if (code != 0 && !self->is_quiet)
+    file_steps_complain(self->steps);
+  return code;
+}
+
 /* A file without a size, as in /proc, has as its size what was read so far: a complete piece may
    not be the last one. */
 int transfer_next(struct transfer_in *self) {
   uint64_t size = 0;
-  const char *failed = NULL;
-  int failure = EXIT_FOUND;
   self->bytes.length = 0;
   if (self->state == TRANSFER_OVER)
     return 0;
-  int code = ask_piece(self->steps, self->path, self->offset, READ_MAX);
-  if (code != 0) {
-    if (!self->is_quiet)
-      file_steps_complain(self->steps);
+  const int code = read_piece(self, &size);
+  if (code != 0)
     return code;
-  }
-  if (!self->steps->answer.has_result) {
-    failed = "another client took the result";
-    failure = EXIT_CLIENT;
-  } else if (parse_piece(&self->steps->answer, &size, &self->bytes) != 0) {
-    failed = "a secret in it is masked";
-  }
   self->offset += self->bytes.length;
   if (self->state == TRANSFER_NEW)
     self->size = size;
   const bool is_full = self->bytes.length == READ_MAX;
   const bool has_size = self->size > READ_MAX || !is_full;
-  if (failed == NULL && has_size && self->state == TRANSFER_BEGUN && self->offset < self->size &&
-      !is_full)
-    failed = "it became shorter meanwhile";
-  if (failed != NULL) {
-    file_steps_error(self->steps, "cannot read %s: %s", self->path, failed);
-    return failure;
-  }
+  if (has_size && self->state == TRANSFER_BEGUN && self->offset < self->size && !is_full)
+    self->changed = "it became shorter while it was read";
+  else if (self->size > READ_MAX && size > self->size)
+    self->changed = "it grew while it was read";
   self->state =
       !is_full || (has_size && self->offset >= self->size) ? TRANSFER_OVER : TRANSFER_BEGUN;
   if (has_size && self->size > READ_MAX && self->offset > self->size)
     self->bytes.length -= self->offset - self->size;
   return 0;
+}
+
+void transfer_warn(const struct transfer_in *self) {
+  if (self->changed != NULL)
+    file_steps_error(self->steps, "warning: %s: %s", self->path, self->changed);
 }
 
 /* On a terminal, no character is split. */
@@ -113,6 +126,8 @@ int transfer_print(struct file_steps *steps, const char *path, bool to_stderr) {
     if (rest.length > 0)
       memmove(rest.bytes, rest.bytes + whole, rest.length);
   }
+  if (code == 0)
+    transfer_warn(&in);
   buffer_release(&rest);
   buffer_release(&in.bytes);
   return code;
@@ -122,13 +137,19 @@ static bool has_prefix(const char *text, const char *prefix) {
   return text != NULL && strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+bool transfer_is_absent(const struct file_steps *steps) {
+  const struct file_answer *answer = &steps->answer;
+  return answer->code == 1 && (has_prefix(answer->message, "file not found") ||
+                               has_prefix(answer->message, "directory not found"));
+}
+
 int transfer_find_type(struct file_steps *steps, const char *path, enum transfer_type *type) {
   int code = ask_piece(steps, path, 0, 1);
   const char *message = steps->answer.message;
   *type = TRANSFER_FILE;
   if (code == 1 && has_prefix(message, "is a directory"))
     *type = TRANSFER_DIRECTORY;
-  else if (code == 1 && has_prefix(message, "file not found"))
+  else if (transfer_is_absent(steps))
     *type = TRANSFER_ABSENT;
   else if (code != 0)
     file_steps_complain(steps);
@@ -149,6 +170,7 @@ int transfer_run(struct file_steps *steps, const char *const *words) {
   file_steps_new(steps, "run");
   step_text_string(&steps->json, "command", words[0]);
   step_text_strings(&steps->json, "args", words + 1);
+  step_text_number(&steps->json, "timeoutSeconds", STEP_TIMEOUT_MAX_SECONDS);
   return file_steps_do(steps);
 }
 
@@ -234,7 +256,8 @@ static int write_bytes(struct transfer_out *self, const char *bytes, size_t leng
 static int write_loudly(struct transfer_out *self, const char *bytes, size_t length,
                         const char *rename_to) {
   int code = write_bytes(self, bytes, length, rename_to);
-  file_steps_complain(self->steps);
+  if (!self->is_quiet)
+    file_steps_complain(self->steps);
   return code;
 }
 
@@ -259,34 +282,45 @@ static int send_piece(struct transfer_out *self, const char *rename_to) {
 }
 
 int transfer_try_size(struct file_steps *steps, uint64_t size) {
-  static const char script[] = "command -v cat && command -v mv";
+  static const char script[] = "command -v cat && command -v chmod && command -v mv";
   return size > PART_MAX ? transfer_run(steps, WORDS("sh", "-c", script)) : 0;
+}
+
+static int run_in_copy(struct transfer_out *self, const char *const *words) {
+  const int code = transfer_run(self->steps, words);
+  if (!self->is_quiet)
+    file_steps_complain(self->steps);
+  return transfer_code(code);
 }
 
 static int append_part_to_whole(struct transfer_out *self) {
   self->parts++;
   self->writes = 0;
   self->part_size = 0;
-  return transfer_run_loudly(self->steps,
-                             WORDS("sh", "-c", "umask 077; cat \"$1\" >> \"$2\" && rm -f -- \"$1\"",
-                                   "sh", self->part, self->whole));
+  return run_in_copy(self, WORDS("sh", "-c", "umask 077; cat \"$1\" >> \"$2\" && rm -f -- \"$1\"",
+                                 "sh", self->part, self->whole));
 }
 
-/* Works like writeBytes: follows a link, and keeps the mode of the replaced file unless another one
-   is requested. */
+/* Works like writeBytes: follows a link, and keeps the owner of the replaced file, and its mode
+   unless another one is requested. If the owner cannot be kept, it writes into the file. */
 static int rename_whole(struct transfer_out *self) {
-  static const char script[] = "t=$(readlink -f -- \"$2\" 2>/dev/null) || t=$2\n"
-                               "if [ -d \"$t\" ]; then echo \"is a directory: $2\"; exit 1; fi\n"
-                               "if [ -e \"$t\" ] && [ ! -f \"$t\" ]; then\n"
-                               "  echo \"is not a regular file: $2\"; exit 1\n"
-                               "fi\n"
-                               "m=${3:-$(stat -L -c %a -- \"$t\" 2>/dev/null || echo 644)}\n"
-                               "chmod \"$m\" \"$1\" && mv -f -- \"$1\" \"$t\"";
+  static const char script[] =
+      "t=$(readlink -f -- \"$2\" 2>/dev/null) || t=$2\n"
+      "if [ -d \"$t\" ]; then echo \"is a directory: $2\"; exit 1; fi\n"
+      "if [ -e \"$t\" ] && [ ! -f \"$t\" ]; then\n"
+      "  echo \"is not a regular file: $2\"; exit 1\n"
+      "fi\n"
+      "o=$(stat -c %u:%g -- \"$t\" 2>/dev/null)\n"
+      "if [ -n \"$o\" ] && [ \"$o\" != \"$(stat -c %u:%g -- \"$1\")\" ] &&\n"
+      "  ! chown \"$o\" \"$1\" 2>/dev/null; then\n"
+      "  cat \"$1\" >\"$t\" && rm -f -- \"$1\"; exit\n"
+      "fi\n"
+      "m=${3:-$(stat -L -c %a -- \"$t\" 2>/dev/null || echo 644)}\n"
+      "chmod \"$m\" \"$1\" && mv -f -- \"$1\" \"$t\"";
   char mode[16] = "";
   if (self->has_mode)
     (void)snprintf(mode, sizeof mode, "%o", (unsigned)self->mode);
-  return transfer_run_loudly(self->steps,
-                             WORDS("sh", "-c", script, "sh", self->whole, self->path, mode));
+  return run_in_copy(self, WORDS("sh", "-c", script, "sh", self->whole, self->path, mode));
 }
 
 int transfer_put(struct transfer_out *self, const char *bytes, size_t length) {
@@ -315,8 +349,8 @@ int transfer_commit(struct transfer_out *self) {
   }
   if (code == 0)
     self->state = OUT_COMMITTED;
-  const bool is_incomplete = self->replaces || (self->mode & PART_BITS) != PART_BITS;
-  return code == 0 && !is_large && self->has_mode && is_incomplete
+  const bool is_incomplete = self->replaces || (!is_large && (self->mode & PART_BITS) != PART_BITS);
+  return code == 0 && self->has_mode && is_incomplete
              ? transfer_keep(self->steps, TRANSFER_MODE, self->mode, self->path, self->path)
              : code;
 }

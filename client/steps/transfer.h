@@ -13,16 +13,20 @@
 /* --- out of the sandbox: readBytes ------------------------------------------------------------ */
 
 /* Reads a file piece by piece. If it grows meanwhile, it is read up to its first size, which is
-   `size`. If it shrinks, reading fails. */
+   `size`. If it shrinks, it ends earlier. `changed` says so. */
 struct transfer_in {
   struct file_steps *steps;
   const char *path;
   bool is_quiet; /* the caller's: it reports a step that fails */
   uint64_t offset, size;
+  const char *changed; /* how the file has changed; NULL: not as far as is known */
   struct buffer bytes; /* the piece; empty at the end; the caller releases it */
   enum { TRANSFER_NEW, TRANSFER_BEGUN, TRANSFER_OVER } state;
 };
 int transfer_next(struct transfer_in *self);
+
+/* Prints a warning if the file has changed. */
+void transfer_warn(const struct transfer_in *self);
 
 /* Writes the whole file to standard output or standard error. */
 int transfer_print(struct file_steps *steps, const char *path, bool to_stderr);
@@ -34,6 +38,9 @@ enum transfer_type {
   TRANSFER_STREAM /* outside of the sandbox: a device, a FIFO, a socket, or a dangling link */
 };
 
+/* Whether the last step has failed because its path does not exist. */
+bool transfer_is_absent(const struct file_steps *steps);
+
 /* Sets the type of a path in the sandbox. */
 int transfer_find_type(struct file_steps *steps, const char *path, enum transfer_type *type);
 
@@ -41,13 +48,14 @@ int transfer_find_type(struct file_steps *steps, const char *path, enum transfer
 
 /* Writes a file under a hidden name beside its own, and renames it when it is complete; the release
    removes what was not committed. One step is enough for a file of TRANSFER_PIECE bytes. A file of
-   writeBytes has at most 25 MiB; a larger one is joined by sh, cat and mv in the sandbox. */
+   writeBytes has at most 25 MiB; a larger one is joined by sh, cat, chmod and mv there. */
 #define TRANSFER_PIECE ((size_t)1024 * 1024)
 
 struct transfer_out {
   struct file_steps *steps;
   const char *path;
   char *part, *whole; /* hidden names; the whole only exists for a large file */
+  bool is_quiet;      /* the caller's: it reports a step that fails */
   bool has_mode;      /* the caller's; without a mode, the file has that of writeBytes */
   mode_t mode;        /* the caller's */
   bool replaces;      /* the caller's: the file exists, and writeBytes would keep its mode */
@@ -72,7 +80,8 @@ void transfer_out_release(struct transfer_out *self);
 /* Returns the path of another name in the same directory. The caller frees it. */
 char *transfer_beside(const char *path, const char *name);
 
-/* Runs a command whose words end with NULL. Writes no message. */
+/* Runs a command whose words end with NULL, without a time limit: a large copy takes as long as it
+   takes. Writes no message. */
 int transfer_run(struct file_steps *steps, const char *const *words);
 
 /* Returns EXIT_FOUND for an exit code of a command itself, and another code as it is. */

@@ -37,10 +37,11 @@ struct tar_source {
 };
 
 /* Unpacks below an open directory and never elsewhere. It is an error if a name is absolute,
-   contains "..", is too long or too deep, or leads through a link or a file. Links that lead out
-   of the directory and special files are left out. A file gets its name when it is complete. Owners
-   and set-id bits are ignored. An archive without an end is incomplete. Existing directories keep
-   their modes; the open one does only if it is not new. Returns the same values as tar_pack. */
+   contains "..", is too long or too deep, or leads through a link or a file. Links that lead out of
+   the directory, special files, and entries that cannot be written are left out. A file gets its
+   name when it is complete. Owners and set-id bits are ignored. An archive without an end is
+   incomplete. Existing directories keep their modes; the open one does only if it is not new.
+   Returns the same values as tar_pack. */
 int tar_unpack(int directory, bool is_new, const struct tar_source *source, struct error *error);
 
 /* Sets the time of a file's last change, if the file system can keep it. */

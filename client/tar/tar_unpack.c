@@ -46,6 +46,8 @@ struct unpack {
   char *long_name, *long_link; /* of the next entry; may be NULL */
   uint64_t pax_size;
   bool has_pax_size;
+  char *left_out; /* the last directory that was left out; may be NULL */
+  uint64_t left;  /* bytes of the entry in the archive, which are read even if it is left out */
   struct directory_mode *modes;
   size_t mode_count;
 };
@@ -76,13 +78,14 @@ static uint64_t padded(uint64_t size) {
   return (size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
 }
 
-/* Copies bytes to a file, or skips them if `fd` is -1. */
+/* Copies bytes of the entry to a file, or skips them if `fd` is -1. */
 static int copy(struct unpack *self, uint64_t size, int fd, const char *name) {
   char bytes[16 * TAR_BLOCK];
   int result = 0;
   while (size > 0 && result == 0) {
     const size_t length = size < sizeof bytes ? (size_t)size : sizeof bytes;
     result = get_all(self, bytes, length);
+    self->left -= length;
     if (result == 0 && fd >= 0 && write_all(fd, bytes, length) != 0)
       result = make_fail(self, name);
     size -= length;
@@ -90,8 +93,13 @@ static int copy(struct unpack *self, uint64_t size, int fd, const char *name) {
   return result;
 }
 
-static int skip(struct unpack *self, uint64_t size) {
-  return copy(self, size, -1, NULL);
+/* Leaves out an entry that cannot be written. Every other one would fail, too, after the errors
+   that end the copy. */
+static int leave_out_unwritten(struct unpack *self, const char *name) {
+  if (errno == ENOSPC || errno == EDQUOT || errno == EROFS || errno == EIO)
+    return make_fail(self, name);
+  self->source->leave_out(self->source->owner, name, strerror(errno));
+  return 0;
 }
 
 /* Reads the content of an extra header. */
@@ -258,7 +266,7 @@ static int open_parent(struct unpack *self, const char *name, bool makes, const 
 static int parent_fail(struct unpack *self, const char *name) {
   return errno == ELOOP || errno == ENOTDIR
              ? reject(self, name, "it leads through a link or a file")
-             : make_fail(self, name);
+             : leave_out_unwritten(self, name);
 }
 
 /* A link may lead up to the root, and then down. After a name, ".." might follow another link. */
@@ -287,23 +295,29 @@ void tar_set_mtime(int fd, int64_t seconds) {
   (void)futimens(fd, times);
 }
 
+/* Renames a file or a link that was made under a hidden name. */
+static int name_hidden(struct unpack *self, int parent, const char *last,
+                       const struct entry *entry) {
+  const bool is_named = renameat(parent, self->hidden, parent, last) == 0;
+  int result = is_named ? 0 : leave_out_unwritten(self, entry->name);
+  (void)unlinkat(parent, self->hidden, 0); /* renameat keeps two links to the same file */
+  return result;
+}
+
 static int unpack_file(struct unpack *self, int parent, const char *last,
                        const struct entry *entry) {
   int fd = openat(parent, self->hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
-    return make_fail(self, entry->name);
+    return leave_out_unwritten(self, entry->name);
   int result = copy(self, entry->size, fd, entry->name);
-  if (result == 0)
-    result = skip(self, padded(entry->size) - entry->size);
   if (result == 0 && (fchmod(fd, entry->mode) != 0 || write_all_flush(fd) != 0))
     result = make_fail(self, entry->name);
   if (result == 0)
     tar_set_mtime(fd, entry->mtime);
   (void)close(fd);
-  if (result == 0 && renameat(parent, self->hidden, parent, last) != 0)
-    result = make_fail(self, entry->name);
-  if (result != 0)
-    (void)unlinkat(parent, self->hidden, 0);
+  if (result == 0)
+    return name_hidden(self, parent, last, entry);
+  (void)unlinkat(parent, self->hidden, 0);
   return result;
 }
 
@@ -313,11 +327,28 @@ static void add_mode(struct unpack *self, const char *clean, const struct entry 
       (struct directory_mode){memory_copy(clean, strlen(clean)), entry->mode, entry->mtime};
 }
 
+static bool is_file(int parent, const char *name) {
+  struct stat status;
+  return fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+}
+
+/* Whether an entry is below a directory that was left out. */
+static bool is_left_out(const struct unpack *self, const char *clean) {
+  const size_t length = self->left_out != NULL ? strlen(self->left_out) : 0;
+  return length > 0 && strncmp(clean, self->left_out, length) == 0 && clean[length] == '/';
+}
+
 static int unpack_directory(struct unpack *self, int parent, const char *last, const char *clean,
                             const struct entry *entry) {
   bool is_made = mkdirat(parent, last, 0700) == 0;
   if (!is_made && errno != EEXIST)
-    return make_fail(self, clean);
+    return leave_out_unwritten(self, clean);
+  if (!is_made && is_file(parent, last)) {
+    self->source->leave_out(self->source->owner, entry->name, "a file has that name here");
+    free(self->left_out);
+    self->left_out = memory_copy(clean, strlen(clean));
+    return 0;
+  }
   int fd = openat(parent, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0)
     return parent_fail(self, clean);
@@ -327,13 +358,6 @@ static int unpack_directory(struct unpack *self, int parent, const char *last, c
   return 0;
 }
 
-/* Renames a link that was made under a hidden name. */
-static int name_link(struct unpack *self, int parent, const char *last, const struct entry *entry) {
-  int result = renameat(parent, self->hidden, parent, last) == 0 ? 0 : make_fail(self, entry->name);
-  (void)unlinkat(parent, self->hidden, 0); /* renameat keeps two links to the same file */
-  return result;
-}
-
 static int unpack_symbolic_link(struct unpack *self, int parent, const char *last,
                                 const char *clean, const struct entry *entry) {
   if (leads_out(clean, entry->link)) {
@@ -341,8 +365,8 @@ static int unpack_symbolic_link(struct unpack *self, int parent, const char *las
                             "a link that leads out of the directory");
     return 0;
   }
-  return symlinkat(entry->link, parent, self->hidden) == 0 ? name_link(self, parent, last, entry)
-                                                           : make_fail(self, entry->name);
+  return symlinkat(entry->link, parent, self->hidden) == 0 ? name_hidden(self, parent, last, entry)
+                                                           : leave_out_unwritten(self, entry->name);
 }
 
 /* The target must be a file below the root. */
@@ -359,9 +383,9 @@ static int unpack_hard_link(struct unpack *self, int parent, const char *last,
   else if (fstatat(from, target, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode))
     result = reject(self, entry->name, "it links to something other than a file");
   else if (linkat(from, target, parent, self->hidden, 0) != 0)
-    result = make_fail(self, entry->name);
+    result = leave_out_unwritten(self, entry->name);
   else
-    result = name_link(self, parent, last, entry);
+    result = name_hidden(self, parent, last, entry);
   if (from >= 0)
     (void)close(from);
   free(clean);
@@ -396,7 +420,7 @@ static int unpack_named(struct unpack *self, const char *clean, const struct ent
     return parent_fail(self, entry->name);
   if (leave_out(self, parent, last, entry)) {
     (void)close(parent);
-    return skip(self, padded(entry->size));
+    return 0;
   }
   switch (entry->type) {
   case TAR_FILE:
@@ -416,7 +440,7 @@ static int unpack_named(struct unpack *self, const char *clean, const struct ent
   default:
     self->source->leave_out(self->source->owner, entry->name,
                             "neither a file, a directory nor a link");
-    result = skip(self, padded(entry->size));
+    result = 0;
   }
   (void)close(parent);
   return result;
@@ -429,7 +453,11 @@ static int unpack_entry(struct unpack *self, struct entry *entry) {
   const size_t length = strlen(entry->name);
   if (entry->type == TAR_OLD_FILE && length > 0 && entry->name[length - 1] == '/')
     entry->type = TAR_DIRECTORY;
-  int result = clean[0] == '\0' ? unpack_root(self, entry) : unpack_named(self, clean, entry);
+  self->left = padded(entry->size);
+  int result = 0;
+  if (!is_left_out(self, clean))
+    result = clean[0] == '\0' ? unpack_root(self, entry) : unpack_named(self, clean, entry);
+  result = result == 0 ? copy(self, self->left, -1, NULL) : result;
   free(clean);
   return result;
 }
@@ -490,6 +518,7 @@ int tar_unpack(int directory, bool is_new, const struct tar_source *source, stru
     result = unpack_next(&self, &is_over);
   free(self.long_name);
   free(self.long_link);
+  free(self.left_out);
   const int modes = set_modes(&self);
   return result != 0 ? result : modes;
 }

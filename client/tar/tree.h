@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -8,9 +9,13 @@
 
 /* Reads a directory of this machine and everything below it, for a copy. What cannot be
    read is left out, and the rest is read. Callbacks that return an int return 0; any other value
-   ends the reading. */
+   except TREE_SKIP ends the reading. */
+
 /* The bits of a mode that a copy keeps, which set-id bits are not among. */
 #define TREE_MODE 01777
+
+/* From `begin` or `put`: the rest of this entry is not read, and has no `end`. */
+#define TREE_SKIP (-2)
 
 struct tree_entry {
   const char *name; /* "./a/b"; the name of a directory ends with a slash */
@@ -34,6 +39,9 @@ struct tree_reader {
   void *owner;
   const struct tree_report *report; /* may be NULL */
 };
+
+/* Whether a file has changed since its first status was read. */
+bool tree_is_other(const struct stat *before, const struct stat *now);
 
 /* Returns 0, what a callback has returned, or -1 with the error if the directory itself cannot be
    read. */

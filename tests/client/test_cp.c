@@ -1,6 +1,9 @@
 /* sandbox cp: copies both ways, completely or not at all, and nothing outside of the target. */
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/as_user.h"
 #include "tests/support/sandbox_client.h"
@@ -205,6 +208,42 @@ JOB_TEST_NO_AGENT(an_archive_goes_where_there_is_space) {
          "", "");
 }
 
+/* The agent is not root: it keeps the owner by writing into the file. */
+JOB_TEST_NO_AGENT(the_owner_of_a_replaced_file_is_kept) {
+  job->setup.uid = NOBODY;
+  job_start_agent(job, NULL);
+  expect(job,
+         "head -c 27000000 /dev/zero > f; echo s > s; chmod 777 $B; "
+         "for f in s f; do : > $B/o; chown 1234:4321 $B/o; chmod 666 $B/o; $S cp $f :$B/o; "
+         "cmp $f $B/o && stat -c '%u:%g' $B/o; done; ls -A $B",
+         0, "1234:4321\n1234:4321\no\n", NULL);
+}
+
+JOB_TEST(an_entry_that_cannot_be_written_is_skipped) {
+  expect(job,
+         "mkdir -p $B/d/x d/a d/l/f; echo a > $B/d/a; echo b > $B/d/b; echo x > $B/d/x/y; : > d/x; "
+         "ln -s b $B/d/l; echo z > $B/d/z; $S cp :$B/d/. d 2> said; echo $?; sort said; ls d; "
+         "cat d/b d/z",
+         0,
+         "1\nsandbox: left out ./a: Is a directory\nsandbox: left out ./l: Is a directory\n"
+         "sandbox: left out ./x/: a file has that name here\na\nb\nl\nx\nz\nb\nz\n",
+         "");
+}
+
+/* tar reports the entry, and unpacks the other ones. */
+JOB_TEST_NO_AGENT(a_new_directory_is_kept_if_an_entry_cannot_be_written) {
+  (void)job_write(job, "tar",
+                  "#!/bin/sh\nPATH=/usr/bin:/bin; tar \"$@\" || exit; [ $1 = -xpof ] || exit 0\n"
+                  "echo 'tar: ./l: Cannot create symlink' >&2; exit 2",
+                  0755);
+  const char *const environment[] = {job_format(job, "PATH=%s:/usr/bin:/bin", job_path(job, "")),
+                                     NULL};
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
+  expect(job, "mkdir d; echo a > d/a; $S cp d :$B/e; echo $?; cat $B/e/a; ls -A $B", 0, "1\na\ne\n",
+         "sandbox: tar: ./l: Cannot create symlink\n");
+}
+
 JOB_TEST_NO_AGENT(every_command_names_a_full_disk) {
   start_in_small_space(job);
   expect(
@@ -257,14 +296,68 @@ JOB_TEST_NO_AGENT(without_tar_a_directory_is_copied_file_by_file) {
                     job_path(job, "box")));
 }
 
+/* The path of ./n…/n…/f is too long for the agent, which lists it without a mode. */
+JOB_TEST_NO_AGENT(without_tar_an_entry_that_cannot_be_examined_is_reported) {
+  start_without_tar(job, "");
+  expect(job,
+         "n=$(printf 'n%.0s' $(seq 200)); mkdir $B/d; echo a > $B/d/a; p=$B/d; cd $B/d; "
+         "while [ ${#p} -lt 3880 ]; do mkdir $n; cd $n; p=$p/$n; done; "
+         "m=$(printf 'm%.0s' $(seq $((4091 - ${#p})))); mkdir $m; cd $m; echo b > file; "
+         "cd $B/../here; $S cp :$B/d e 2> said; echo $?; grep -c 'left out ./nn.*m/file: ' said; "
+         "cat e/a",
+         0, "1\n1\na\n", "");
+}
+
+JOB_TEST_NO_AGENT(without_tar_an_entry_that_cannot_be_written_is_skipped) {
+  start_without_tar(job, "mkdir chmod touch ln");
+  expect(
+      job,
+      "mkdir -p d/c $B/d/a $B/d/l/f; echo a > d/a; echo b > d/b; echo c > d/c/f; : > $B/d/c; "
+      "ln -s b d/l; head -c 5000000 /dev/zero > d/z; mkdir $B/d/z; "
+      "$S cp d/. :$B/d 2> said; echo $?; cut -d : -f 1-2 said | sort; ls $B/d; cat $B/d/b",
+      0,
+      "1\nsandbox: left out ./a\nsandbox: left out ./c/\nsandbox: left out ./z\na\nb\nc\nl\nz\nb\n",
+      "");
+}
+
+/* The base64 of the second piece of f, and of the only one of s, contains a secret. */
+JOB_TEST_NO_AGENT(without_tar_a_piece_that_fails_does_not_end_the_copy) {
+  start_without_tar(job, "stat");
+  cJSON *step = job_step(job, "stat", "-c", "x", "/", NULL);
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "T", "SECRETSECRETSECRET01");
+  cJSON_AddItemToArray(cJSON_AddArrayToObject(step, "secrets"), cJSON_CreateString("T"));
+  job_expect_result(job, job_run(job, step), 0, NULL, "x\n");
+  expect(job,
+         "mkdir $B/d; echo a > $B/d/a; echo z > $B/d/z; "
+         "{ head -c 4194304 /dev/zero; echo SECRETSECRETSECRET01 | base64 -d | tee $B/d/s; } "
+         "> $B/d/f; $S cp :$B/d e 2> said; echo $?; cut -d : -f 1-2 said | sort; cat e/a e/z; "
+         "cmp -n 4194304 e/f $B/d/f; stat -c %s e/f; ls e",
+         0, "1\nsandbox: left out ./s\nsandbox: left out the rest of ./f\na\nz\n4194319\na\nf\nz\n",
+         NULL);
+}
+
+/* The FIFO makes the client wait within the first pieces of the file. */
+JOB_TEST(a_file_that_changes_while_it_is_copied_is_a_warning) {
+  static const char *const changes[][2] = {{"-s 5000000", "became shorter"},
+                                           {"-s 9000000", "grew"}};
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+    expect(job,
+           job_format(job,
+                      "rm -f p; mkfifo p; head -c 8000000 /dev/zero > $B/f; "
+                      "{ head -c 1 > got; truncate %s $B/f; cat > got; } < p & "
+                      "$S cp :$B/f p 2> said; echo $?; wait; grep -o '%s' said",
+                      changes[i][0], changes[i][1]),
+           0, job_format(job, "0\n%s\n", changes[i][1]), "");
+}
+
 JOB_TEST_NO_AGENT(a_directory_is_copied_even_if_the_image_has_no_program) {
   start_without_tar(job, "");
   expect(job,
          "mkdir d; truncate -s 27000000 d/a d/c; echo b > d/b; $S cp d :$B/e 2> said; echo $?; "
          "grep 'left out ./[ac]' said | sort; rm -r d; ls -A $B/e; rm -r $B/e",
          0,
-         "1\nsandbox: left out ./a: a file of more than 25 MiB needs sh, cat and mv\n"
-         "sandbox: left out ./c: a file of more than 25 MiB needs sh, cat and mv\nb\n",
+         "1\nsandbox: left out ./a: a file of more than 25 MiB needs sh, cat, chmod and mv\n"
+         "sandbox: left out ./c: a file of more than 25 MiB needs sh, cat, chmod and mv\nb\n",
          "");
   expect(job, TREE "$S cp d :$B/e 2> said; echo $?; diff -r --no-dereference d $B/e; wc -l < said",
          0, "1\nOnly in d: loop\nOnly in d/sub: empty\nOnly in d: x\n5\n", "");
@@ -317,6 +410,35 @@ JOB_TEST_NO_AGENT(a_file_that_changes_while_it_is_read_is_a_warning) {
          "$B/new/f "
          "&& stat -c %s $B/new/f; umount d/f",
          0, "1\n4096\n", "sandbox: warning: ./f: it became shorter while it was read\n");
+}
+
+JOB_TEST(a_file_that_changes_while_it_is_sent_is_a_warning) {
+  expect(job,
+         "mkdir d; for s in d/f d; do head -c 60000000 /dev/zero > d/f; $S cp $s :$B/e 2> said & "
+         "p=$!; until ls -A $B | grep -q part; do sleep 0.01; done; echo a >> d/f; wait $p; "
+         "echo $?; cat said; rm -r $B/*; done",
+         0,
+         "0\nsandbox: warning: d/f: it changed while it was read\n"
+         "0\nsandbox: warning: ./f: it changed while it was read\n",
+         "");
+}
+
+JOB_TEST_NO_AGENT(a_large_copy_has_no_time_limit) {
+  char *fifo = job_path(job, "pause");
+  assert_int_equal(mkfifo(fifo, 0666), 0);
+  start_with_tar(job, job_format(job, "cat '%s'; echo x > f; tar -cf $a .", fifo));
+  expect(job, "mkdir $B/d", 0, "", "");
+  struct agent_process *client =
+      sandbox_start(job, job_format(job, "cd '%s'; $S cp :'%s' e", job_path(job, "here"),
+                                    job_path(job, "box/d")));
+  int fd;
+  while ((fd = open(fifo, O_WRONLY | O_NONBLOCK)) < 0)
+    assert_true(agent_process_is_running(client));
+  const char *step = job_ask_text(job, "LINDEX sandbox:%s:inflight 0", job->id);
+  assert_non_null(strstr(step, "\"timeoutSeconds\":31536000"));
+  (void)close(fd);
+  (void)agent_process_wait(client, WAIT_BOUND_MS);
+  agent_process_free(client);
 }
 
 /* The copy fails, and leaves nothing in the target or outside of it. */
