@@ -217,10 +217,34 @@ static bool is_relative(const char *path) {
 /* In the other commands, a relative path begins at the directory in which steps start, but an agent
    takes the step's directory from its own current directory. So -w becomes absolute here. An agent
    of version 0.2 does not say where steps start, and the path stays relative. */
-static void make_absolute(struct run_step *self, const struct job_agent *agent) {
+static int make_absolute(struct run_step *self, const struct job_agent *agent,
+                         struct error *error) {
   const char *start = json_field_text(agent->heartbeat, "WorkingDirectory", NULL);
-  if (is_relative(self->directory) && start != NULL)
+  if (!is_relative(self->directory))
+    return 0;
+  if (!agent->is_alive && self->detach)
+    return error_set(error,
+                     "-w %.200s is relative, and without a heartbeat it is unknown where steps "
+                     "start: give an absolute path",
+                     self->directory);
+  if (start != NULL)
     self->directory = self->absolute = memory_format("%s/%s", start, self->directory);
+  return 0;
+}
+
+/* An old agent ignores what it does not know: input is lost, and output is sent as text. */
+static int check_features(const struct run_step *self, const struct job_agent *agent,
+                          struct error *error) {
+  if (self->input && !job_agent_can(agent, "stdin"))
+    return error_set(error, "-i needs an agent with stdin");
+  if (!is_raw(self) || job_agent_can(agent, "raw"))
+    return 0;
+  if (self->form == FORM_RAW)
+    return error_set(error, "--raw needs an agent with raw");
+  terminal_say(&self->program->terminal, COLOR_YELLOW,
+               "this agent sends text: bytes that are not UTF-8 will be changed, which --text "
+               "accepts");
+  return 0;
 }
 
 /* Without an agent, the step might wait forever. */
@@ -233,19 +257,14 @@ static int check_agent(struct run_step *self, struct exchange *exchange, struct 
     return 0;
   if (job_await_agent(program, &agent, error) != 0)
     return -1;
-  const bool is_alive = agent.is_alive, has_stdin = job_agent_can(&agent, "stdin");
-  const bool has_raw = job_agent_can(&agent, "raw");
+  const bool is_alive = agent.is_alive;
   exchange->acknowledges = job_agent_can(&agent, "flowControl");
-  make_absolute(self, &agent);
+  int result = make_absolute(self, &agent, error);
+  if (result == 0 && is_alive && !self->detach)
+    result = check_features(self, &agent, error);
   job_agent_release(&agent);
-  if (self->detach)
-    return 0;
-  if (is_alive && !has_stdin && self->input)
-    return error_set(error, "-i needs an agent with stdin");
-  if (is_alive && !has_raw && self->form == FORM_RAW)
-    return error_set(error, "--raw needs an agent with raw");
-  if (is_alive)
-    return 0;
+  if (result != 0 || is_alive || self->detach)
+    return result;
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
   for (size_t i = 0; i < steps.count; i++)

@@ -28,7 +28,11 @@ static int tear_down(void **state) {
 
 OLD_TEST(an_old_agent_runs_a_command) {
   struct job *job = old->job;
-  sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
+  sandbox_expect(job, "$S run --text -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
+  sandbox_expect(job, "$S -q run -- echo a", 0, "a\n", "");
+  sandbox_expect(job, "$S run -- echo a", 0, "a\n",
+                 "this agent sends text: bytes that are not UTF-8 will be changed, which --text "
+                 "accepts\n");
   sandbox_expect(job, "$S --json run -- true | tail -n 1 | grep -c '^{\"result\":{'", 0, "1\n", "");
   sandbox_expect(job, "$S follow $($S run --detach -c 'echo a; exit 4')", 4, "a\n", "");
   job_wait_length(job, "results", 1);
@@ -61,7 +65,7 @@ OLD_TEST(ps_jobs_top_and_doctor_work_with_an_old_agent) {
   struct job *job = old->job;
   sandbox_expect(job, "$S ps | grep -c 'agent 0.1.0 or older pid '", 0, "1\n", "");
   sandbox_expect(job, "env -u JOB_ID $S jobs | grep -c '0.1.0 or older'", 0, "1\n", "");
-  sandbox_expect(job, "env -u JOB_ID $S run -- echo a", 0, "a\n", "");
+  sandbox_expect(job, "env -u JOB_ID $S run --text -- echo a", 0, "a\n", "");
   sandbox_expect(job, "$S top | wc -l; $S top --json | wc -l", 0, "2\n1\n", "");
   sandbox_expect(
       job,

@@ -78,7 +78,7 @@ JOB_TEST_NO_AGENT(standard_output_and_error_in_one_file_keep_their_order) {
   const char *file = job_path(job, "both");
   job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
   struct agent_process *client =
-      sandbox_start(job, job_format(job, "exec $S run --id " ID " -- true >%s 2>&1", file));
+      sandbox_start(job, job_format(job, "exec $S run --text --id " ID " -- true >%s 2>&1", file));
   job_wait_length(job, "in", 1);
   assert_int_equal(kill(agent_process_pid(client), SIGSTOP), 0);
   add_event(job, 1, "started", "true");

@@ -164,7 +164,7 @@ static void expect_end(struct job *job, int exit_code, const char *end, int code
   const char *id = "11111111-aaaa-4aaa-8aaa-000000000001";
   job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
   struct agent_process *client =
-      sandbox_start(job, job_format(job, "exec $S run --id %s -- x", id));
+      sandbox_start(job, job_format(job, "exec $S run --text --id %s -- x", id));
   job_wait_length(job, "in", 1);
   const char *result = job_json(job, "{'stepId':'%s','exitCode':%d,%s}", id, exit_code, end);
   job_do(job, "LPUSH sandbox:%s:results %s", job->id, result);
@@ -229,6 +229,9 @@ JOB_TEST_NO_AGENT(without_an_agent_run_pushes_nothing) {
 }
 
 JOB_TEST_NO_AGENT(a_relative_directory_begins_where_steps_start) {
+  sandbox_expect(job, "$S run --detach -w a/b -- true", 125, "",
+                 "sandbox: -w a/b is relative, and without a heartbeat it is unknown where steps "
+                 "start: give an absolute path\n");
   job_do(job, "SET sandbox:%s:heartbeat %s", job->id, "{\"WorkingDirectory\":\"/srv\"}");
   sandbox_expect(job, "$S run --detach -w a/b -- true", 0, NULL, "");
   const char *step = job_ask_text(job, "LINDEX sandbox:%s:in 0", job->id);
