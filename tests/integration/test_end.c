@@ -80,9 +80,12 @@ JOB_TEST(the_usage_counts_the_whole_process_tree) {
   assert_int_equal(job_number(end, "survivors"), 0);
 }
 
+/* Until it executes its command, a process has the size of its supervisor, which sanitizers make
+   large. */
 static void expect_small(const cJSON *end) {
   const cJSON *size = cJSON_GetObjectItem(end, "maxRssBytes");
-  assert_true(size == NULL || size->valuedouble < 6 * MIB);
+  const double most = agent_process_is_shipped() ? 6 * MIB : 48 * MIB;
+  assert_true(size == NULL || size->valuedouble < most);
 }
 
 JOB_TEST(each_step_has_its_own_usage) {
