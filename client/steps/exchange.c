@@ -304,6 +304,7 @@ static void begin_step(struct exchange *self, const char *id) {
   self->cancel = CANCEL_NONE;
   self->completion = (struct completion){.exit_code = -1};
   self->seq = self->acknowledged = self->missed = 0;
+  self->acknowledged_ms = clock_monotonic_ms(); /* a short step is acknowledged once, at its end */
   free(self->result);
   self->result = NULL;
   self->watch.output = self->handler->turn != NULL ? WATCH_OUTPUT_READ : WATCH_OUTPUT_IGNORED;
