@@ -158,12 +158,6 @@ static int send_content(struct copy *self, int fd, uint64_t size) {
   return code == 0 ? transfer_commit(&self->out) : code;
 }
 
-static void warn_if_changed(struct copy *self, int fd, const struct stat *before) {
-  struct stat now;
-  if (fstat(fd, &now) == 0 && tree_is_other(before, &now))
-    on_warning(self, self->from, "it changed while it was read");
-}
-
 static int send_file(struct copy *self, const char *to) {
   struct stat status;
   enum transfer_type type;
@@ -181,8 +175,8 @@ static int send_file(struct copy *self, const char *to) {
     self->out.replaces = type == TRANSFER_FILE;
     code = send_content(self, fd, (uint64_t)status.st_size);
     transfer_out_release(&self->out);
-    if (code == 0)
-      warn_if_changed(self, fd, &status);
+    if (code == 0 && tree_has_changed(fd, &status))
+      on_warning(self, self->from, "it changed while it was read");
     if (code == 0)
       code = transfer_keep(&self->steps, TRANSFER_MTIME, status.st_mtime, self->to, self->to);
   }

@@ -241,9 +241,10 @@ static int check_features(const struct run_step *self, const struct job_agent *a
     return 0;
   if (self->form == FORM_RAW)
     return error_set(error, "--raw needs an agent with raw");
-  terminal_say(&self->program->terminal, COLOR_YELLOW,
-               "this agent sends text: bytes that are not UTF-8 will be changed, which --text "
-               "accepts");
+  terminal_say(
+      &self->program->terminal, COLOR_YELLOW,
+      "this agent cannot send raw bytes: bytes that are not UTF-8 are replaced; use --text "
+      "to accept that");
   return 0;
 }
 

@@ -322,8 +322,8 @@ static void count_last_missed(struct exchange *self) {
   self->missed += events > self->seq ? events - self->seq : 0;
 }
 
-/* A step leaves the lists when its result is pushed. Without one, another
-   client has taken it. */
+/* A step leaves the lists when its result is pushed. If there is none, another client has taken
+   it. */
 static void take_result(struct exchange *self) {
   struct error ignored;
   bool is_there = true;

@@ -25,9 +25,11 @@ struct walk {
   unsigned depth;
 };
 
-bool tree_is_other(const struct stat *before, const struct stat *now) {
-  return now->st_size != before->st_size || now->st_mtim.tv_sec != before->st_mtim.tv_sec ||
-         now->st_mtim.tv_nsec != before->st_mtim.tv_nsec;
+bool tree_has_changed(int fd, const struct stat *before) {
+  struct stat now;
+  return fstat(fd, &now) == 0 &&
+         (now.st_size != before->st_size || now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+          now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
 }
 
 static int leave_out(struct walk *self, const char *why) {
@@ -64,11 +66,6 @@ static ssize_t read_piece(int fd, char *space, uint64_t left) {
   return length;
 }
 
-static bool has_changed(int fd, const struct stat *before) {
-  struct stat now;
-  return fstat(fd, &now) == 0 && tree_is_other(before, &now);
-}
-
 /* The first piece is read before the entry begins, because a file that cannot be read at all is
    left out. */
 static int read_content(struct walk *self, int fd, const struct tree_entry *entry) {
@@ -86,7 +83,7 @@ static int read_content(struct walk *self, int fd, const struct tree_entry *entr
   }
   if (has_begun && result == 0 && length < 0)
     leave_out_rest(self, strerror(errno));
-  else if (has_begun && result == 0 && (left > 0 || has_changed(fd, entry->status)))
+  else if (has_begun && result == 0 && (left > 0 || tree_has_changed(fd, entry->status)))
     reader->report->warn(reader->report->owner, entry->name,
                          left > 0 ? "it became shorter while it was read"
                                   : "it changed while it was read");

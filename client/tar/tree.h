@@ -40,8 +40,8 @@ struct tree_reader {
   const struct tree_report *report; /* may be NULL */
 };
 
-/* Whether a file has changed since its first status was read. */
-bool tree_is_other(const struct stat *before, const struct stat *now);
+/* Returns true if an open file has changed since this status was read. */
+bool tree_has_changed(int fd, const struct stat *before);
 
 /* Returns 0, what a callback has returned, or -1 with the error if the directory itself cannot be
    read. */

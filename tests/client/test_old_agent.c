@@ -31,8 +31,8 @@ OLD_TEST(an_old_agent_runs_a_command) {
   sandbox_expect(job, "$S run --text -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
   sandbox_expect(job, "$S -q run -- echo a", 0, "a\n", "");
   sandbox_expect(job, "$S run -- echo a", 0, "a\n",
-                 "this agent sends text: bytes that are not UTF-8 will be changed, which --text "
-                 "accepts\n");
+                 "this agent cannot send raw bytes: bytes that are not UTF-8 are replaced; use "
+                 "--text to accept that\n");
   sandbox_expect(job, "$S --json run -- true | tail -n 1 | grep -c '^{\"result\":{'", 0, "1\n", "");
   sandbox_expect(job, "$S follow $($S run --detach -c 'echo a; exit 4')", 4, "a\n", "");
   job_wait_length(job, "results", 1);
