@@ -27,6 +27,7 @@ JOB_TEST(a_missing_heartbeat_is_reported_after_12_s_and_ends_run_after_60_s) {
   const int64_t away_ms = wait_now_ms() - begin_ms;
   assert_int_equal(agent_process_wait(client, GONE_MS + 2 * CHECK_MS), 125);
   const int64_t gone_ms = wait_now_ms() - begin_ms;
+  assert_non_null(strstr(agent_process_log(client), " has no result, and may still run\n"));
   print_message("reported after %lld ms, gave up after %lld ms\n", (long long)away_ms,
                 (long long)gone_ms);
   assert_in_range(away_ms, AWAY_MS - CHECK_MS, AWAY_MS + CHECK_MS);
