@@ -111,6 +111,15 @@ static int check_missed(const struct run_step *self, const struct exchange *exch
   return EXIT_CLIENT;
 }
 
+/* Whether the reader has missed something. One that is gone after it has read everything has not,
+   unless the step was cancelled because of it. */
+static bool is_output_lost(const struct run_step *self, const struct exchange *exchange) {
+  const struct terminal_stream *streams = self->program->terminal.streams;
+  return exchange->watch.output == WATCH_OUTPUT_LOST &&
+         (self->is_unread || exchange->has_discarded || exchange->outcome.was_ended ||
+          streams[0].failure != 0 || streams[1].failure != 0);
+}
+
 static int finish(struct run_step *self, struct exchange *exchange) {
   struct program *program = self->program;
   const struct outcome outcome = exchange->outcome;
@@ -122,9 +131,10 @@ static int finish(struct run_step *self, struct exchange *exchange) {
                                   outcome.code == EXIT_NOT_EXECUTABLE))
     terminal_error(&program->terminal, "%s", outcome.text);
   const int flushed = exchange_flush(exchange);
-  if (exchange->watch.output != WATCH_OUTPUT_LOST || exchange->first_signal != 0)
+  const bool is_lost = is_output_lost(self, exchange);
+  if (!is_lost || exchange->first_signal != 0)
     outcome_say(program, job_shorten(self->id).text, &outcome);
-  if (flushed == 0 && exchange->watch.output != WATCH_OUTPUT_LOST)
+  if (flushed == 0 && !is_lost)
     return check_missed(self, exchange);
   return 128 + (exchange->first_signal != 0 ? exchange->first_signal : SIGPIPE);
 }

@@ -50,7 +50,9 @@ static void on_event(void *owner, const struct event_view *view) {
   self->missed += missed;
   self->unacknowledged_bytes += view->length;
   step_watch_set_started(&self->watch);
-  if (self->handler->event != NULL && self->state != EXCHANGE_DISCARDS)
+  if (self->state == EXCHANGE_DISCARDS)
+    self->has_discarded |= view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR;
+  else if (self->handler->event != NULL)
     self->handler->event(self->owner, view, missed);
   if (self->state == EXCHANGE_WAITS)
     self->state = EXCHANGE_RUNS;
@@ -304,6 +306,7 @@ static void begin_step(struct exchange *self, const char *id) {
   self->cancel = CANCEL_NONE;
   self->completion = (struct completion){.exit_code = -1};
   self->seq = self->acknowledged = self->missed = 0;
+  self->has_discarded = false;
   self->acknowledged_ms = clock_monotonic_ms(); /* a short step is acknowledged once, at its end */
   free(self->result);
   self->result = NULL;

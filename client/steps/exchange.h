@@ -64,6 +64,7 @@ struct exchange {
   size_t unacknowledged_bytes;
   int64_t acknowledged_ms;
   int64_t discarded_ms; /* when its output became unreadable */
+  bool has_discarded;   /* it has printed something since then */
   struct completion completion;
 };
 

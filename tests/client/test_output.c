@@ -1,6 +1,8 @@
 /* sandbox run: every line and every byte of a command arrives, also at a slow reader, or the client
    says what is missing. */
 
+#include <poll.h>
+
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
@@ -92,6 +94,32 @@ JOB_TEST_NO_AGENT(standard_output_and_error_in_one_file_keep_their_order) {
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 0);
   agent_process_free(client);
   sandbox_expect(job, job_format(job, "tr '\\n' ' ' <%s", file), 0, "2 3 4 5 6 7 ", "");
+}
+
+/* A reader such as tar(1) exits when it has read everything, and perhaps before the step ends. */
+JOB_TEST_NO_AGENT(a_reader_that_has_read_everything_does_not_change_the_exit_code) {
+  const char *path = job_path(job, "pipe");
+  char text[8];
+  job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  const int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  struct agent_process *client =
+      sandbox_start(job, job_format(job, "exec $S run --text --id " ID " -- true >%s", path));
+  job_wait_length(job, "in", 1);
+  add_event(job, 1, "started", "true");
+  add_event(job, 2, "stdout", "a");
+  struct pollfd in = {.fd = reader, .events = POLLIN};
+  assert_int_equal(poll(&in, 1, WAIT_BOUND_MS), 1);
+  assert_int_equal(read(reader, text, sizeof text), 2);
+  assert_int_equal(kill(agent_process_pid(client), SIGSTOP), 0);
+  close(reader);
+  add_event(job, 3, "completed", "exit=7 timedOut=False");
+  job_do(job, "LPUSH sandbox:%s:results:" ID " %s", job->id,
+         "{\"stepId\":\"" ID "\",\"exitCode\":7,\"eventCount\":3}");
+  job_do(job, "DEL sandbox:%s:in", job->id);
+  assert_int_equal(kill(agent_process_pid(client), SIGCONT), 0);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 7);
+  agent_process_free(client);
 }
 
 /* Returns the flags of open(2) of a descriptor. */
