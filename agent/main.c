@@ -114,7 +114,7 @@ static int serve(const struct options *options, const struct startup *startup,
   engine_free(engine);
   frontend->type->free(frontend);
   event_base_free(engine_options.base);
-  return exit_code;
+  return exit_code == AGENT_EXIT_IDLE ? (int)options->idle_exit_code : exit_code;
 }
 
 static bool has_tls_options(const struct tls_options *tls) {

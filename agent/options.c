@@ -173,6 +173,9 @@ static const struct setting settings[] = {
     {"idle-cycles", "N", WITH_REDIS, .alias = "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
      NUMBER(idle_cycles, 1, 525600000, 30),
      .help = "Exit after N times 60 s without a step (default: 30)"},
+    {"idle-exit-code", "N", WITH_REDIS, NUMBER(idle_exit_code, 0, 125, 2),
+     .help = "At this limit, exit with N, such as 0 in a Kubernetes Job (default: 2, which" NEXT
+             "it always is if Redis was never reached)"},
     {"connect-timeout", "SECONDS", WITH_REDIS, NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "Exit with 3 if Redis cannot be reached within this time after the start" NEXT
              "(default: wait until the idle limit, then exit with 2)"},
@@ -286,7 +289,7 @@ static const char help_end[] =
     "\n"
     "Exit codes:\n"
     "  0 shutdown step, or injected\n"
-    "  2 idle limit\n"
+    "  2 idle limit, unless --idle-exit-code names another code\n"
     "  3 an error that the program cannot recover from\n"
     "  64 wrong usage\n"
     "  128+N stopped by signal N\n"

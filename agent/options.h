@@ -46,6 +46,7 @@ struct options {
   const char *mask_env; /* see secrets.h; NULL: none */
   bool dumpable;        /* other processes of the same user may read its memory */
   unsigned long long idle_cycles;
+  unsigned long long idle_exit_code;
   unsigned long long connect_timeout_seconds; /* 0: until the idle limit */
   unsigned long long line_bytes;
   unsigned long long memory_reserve;

@@ -23,6 +23,9 @@ enum {
   LINES_WAIT,
   START_WAITS,
   STEP_COUNTS,
+  OTHER_CODE,
+  OTHER_CODE_WITHOUT_REDIS,
+  OTHER_CODE_NEVER_REACHED,
   CASES
 };
 
@@ -106,11 +109,18 @@ static bool ask_for_delivery(void *context) {
 }
 
 /* An agent that waits for a step may still wait for the acknowledgement of its take-over. */
-static void start_without_redis(struct agents *agents) {
-  struct job *job = start(agents, WITHOUT_REDIS, "1", NULL);
+static void start_without_redis(struct agents *agents, int which, const char *code) {
+  struct job *job = begin(agents, which);
+  job_start_agent(job, "--idle-cycles", "1", code == NULL ? NULL : "--idle-exit-code", code, NULL);
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   assert_true(wait_until(ask_for_delivery, job, WAIT_BOUND_MS));
   redis_server_kill(job->server);
+}
+
+static void start_and_never_reach_redis(struct agents *agents) {
+  struct job *job = begin(agents, OTHER_CODE_NEVER_REACHED);
+  redis_server_kill(job->server);
+  job_start_agent(job, "--idle-cycles", "1", "--idle-exit-code", "0", NULL);
 }
 
 static int start_all(void **state) {
@@ -122,12 +132,15 @@ static int start_all(void **state) {
   start_then_lose_redis(agents, OUTPUT_WAITS, "4194304", "exec timeout 1 yes");
   agents->idle_since[OUTPUT_WAITS] += 1000;
   start_start_waits(agents);
-  start_without_redis(agents);
+  start_without_redis(agents, WITHOUT_REDIS, NULL);
+  start_without_redis(agents, OTHER_CODE_WITHOUT_REDIS, "0");
+  start_and_never_reach_redis(agents);
   start_with_step(agents, STEP_COUNTS, LONG_STEP_S);
   start_with_step(agents, AFTER_A_STEP, SHORT_STEP_S);
   start(agents, BY_FLAG, "1", NULL);
   start(agents, BY_VARIABLE, NULL, "1");
   start(agents, FLAG_WINS, "1", "1000");
+  job_start_agent(begin(agents, OTHER_CODE), "--idle-cycles", "1", "--idle-exit-code", "125", NULL);
   wait_until(all_have_left, agents, LONG_STEP_S * 1000 + CYCLE_MS + 3 * WAIT_BOUND_MS);
   return 0;
 }
@@ -163,6 +176,9 @@ TEST(an_idle_agent_exits_at_its_limit) {
               {"a step starts the count again", AFTER_A_STEP, 2},
               {"a running step is not idle", STEP_COUNTS, 2},
               {"time without redis counts", WITHOUT_REDIS, 2},
+              {"a flag sets the exit code", OTHER_CODE, 125},
+              {"also while redis is away", OTHER_CODE_WITHOUT_REDIS, 0},
+              {"but not if redis was never reached", OTHER_CODE_NEVER_REACHED, 2},
               {"output that waits for redis does not keep it", OUTPUT_WAITS, 3},
               {"a step that cannot start does not keep it", START_WAITS, 3}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -18,6 +18,7 @@ static const struct {
     {"--job-id", "JOB_ID", "j", NULL},
     {"--run-id", "AGENTSMITH_RUN_ID", "r", NULL},
     {"--idle-cycles", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "7", "0"},
+    {"--idle-exit-code", "SANDBOX_IDLE_EXIT_CODE", "7", "126"},
     {"--events-maxlen", "SANDBOX_EVENTS_MAXLEN", "7", "x"},
     {"--events-keep-bytes", "SANDBOX_EVENTS_KEEP_BYTES", "7", "-1"},
     {"--events-pace", "SANDBOX_EVENTS_PACE", "7", "1e3"},
@@ -135,6 +136,7 @@ static const char *described(const struct options *options) {
   add_number(&text, "verbose", options->verbose, false);
   add_number(&text, "dumpable", options->dumpable, false);
   add_number(&text, "idle", options->idle_cycles, 30);
+  add_number(&text, "idle-code", options->idle_exit_code, 2);
   add_number(&text, "maxlen", options->redis.delivery.events_maxlen, 10000);
   add_number(&text, "keep", options->redis.delivery.events_keep_bytes, 8388608);
   add_number(&text, "pace", options->redis.events_pace, 0);
@@ -387,7 +389,8 @@ TEST(help_and_version_need_no_other_flag, clear_environment) {
 
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
   char words[] =
-      "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
+      "--redis-url URL|--job-id ID|--idle-cycles N|--idle-exit-code N|--events-maxlen N|"
+      "--hold-bytes N|"
       "--line-bytes N|default: 1048576|--key-ttl SECONDS|--run-id "
       "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
       "--cacert FILE|--cacertdir DIR|--cert FILE|--key FILE|--sni NAME|--insecure|[REDIS_CACERT]|"
@@ -460,6 +463,7 @@ TEST(numbers_out_of_range_are_rejected, clear_environment) {
     const char *good[2];
     const char *bad[2];
   } rows[] = {{"--idle-cycles", {"1", "525600000"}, {"0", "525600001"}},
+              {"--idle-exit-code", {"0", "125"}, {"-0", "126"}},
               {"--events-maxlen", {"0", "4611686018427387904"}, {"-0", "4611686018427387905"}},
               {"--events-keep-bytes", {"0", "1099511627776"}, {"-0", "1099511627777"}},
               {"--events-pace", {"0", "1000000000"}, {"-0", "1000000001"}},

@@ -226,7 +226,7 @@ GUARDED_TEST(the_agent_waits_for_redis_until_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_go_away(owner->store);
   frontend_owner_make(owner);
-  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
+  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_UNREACHED);
   frontend_owner_logged_once(owner, "waiting for redis until the idle limit, 3 s from now");
   redis_store_come_back(owner->store);
 }

@@ -514,7 +514,7 @@ static void on_run_alive(void *owner, enum run_alive_answer answer, const char *
 static void idle(struct frontend *frontend) {
   struct redis_frontend *self = self_of(frontend);
   if (!delivery_is_owner(delivery_of(self)))
-    engine_leave(frontend, AGENT_EXIT_IDLE, "the idle limit, and redis could not be reached");
+    engine_leave(frontend, AGENT_EXIT_UNREACHED, "the idle limit, and redis could not be reached");
   else if (!outbox_is_empty(self->outbox))
     engine_leave(frontend, AGENT_EXIT_ERROR, "the idle limit");
   else if (self->options.run_id == NULL)
