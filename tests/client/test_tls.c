@@ -1,4 +1,5 @@
-/* sandbox over TLS, with the variables of the agent, as in a pod like deploy/pod-tls.yaml. */
+/* sandbox over TLS, with the variables of the agent, as in a pod with
+   deploy/components/tls. */
 
 #include "tests/support/certificates.h"
 #include "tests/support/sandbox_client.h"
