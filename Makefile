@@ -58,14 +58,17 @@ $(agent) $(sandbox): build/$(variant)%: $(out)/% build/$(variant).configuration
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
 mandir ?= $(prefix)/share/man/man1
+zshdir ?= $(prefix)/share/zsh/site-functions
 install: $(agent) $(licenses)
 	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
+	install -D --mode=644 docs/man/agent.1 $(DESTDIR)$(mandir)/agent.1
 	install -D --mode=644 $(licenses) $(DESTDIR)$(prefix)/share/doc/sandbox-agent/licenses
-install-client: $(sandbox)
+install-client: $(sandbox) $(licenses)
 	install -D --mode=755 $(sandbox) $(DESTDIR)$(bindir)/sandbox
-	install -D --mode=644 --target-directory=$(DESTDIR)$(mandir) docs/man/sandbox.1 docs/man/agent.1
+	install -D --mode=644 docs/man/sandbox.1 $(DESTDIR)$(mandir)/sandbox.1
+	install -D --mode=644 $(licenses) $(DESTDIR)$(prefix)/share/doc/sandbox-client/licenses
 	install -D --mode=644 completion/sandbox.bash $(DESTDIR)$(prefix)/share/bash-completion/completions/sandbox
-	install -D --mode=644 completion/_sandbox $(DESTDIR)$(prefix)/share/zsh/site-functions/_sandbox
+	install -D --mode=644 completion/_sandbox $(DESTDIR)$(zshdir)/_sandbox
 
 FOR ?= build test
 deps:
