@@ -3,6 +3,10 @@
 #
 #   make image   builds it with this machine's apt mirror and proxy, and checks it
 #
+# Only the programs, for Linux, on a system that is not Debian:
+#
+#   docker build --target programs --output build/dist .
+#
 # The client of the image: docker run --rm --network host --entrypoint /sandbox IMAGE …
 #
 # The first stage always runs on the architecture of the builder and compiles for the target. BuildKit knows
@@ -23,6 +27,9 @@ RUN own=$(dpkg --print-architecture) && \
   deps/install build $(test "${TARGETARCH:-$own}" = "$own" || echo "build-$TARGETARCH")
 COPY . .
 RUN make ${TARGETARCH:+ARCH="$TARGETARCH"} install-carrier DESTDIR=/image
+
+FROM scratch AS programs
+COPY --from=build /image/agent /image/sandbox /
 
 FROM scratch
 ARG VERSION=
