@@ -1,6 +1,6 @@
 # Tests, fault families, fuzzers, coverage and smokes.
 
-.PHONY: test test-unit test-integration test-mcp run-test run-test-unit run-test-integration run-test-mcp \
+.PHONY: test test-unit test-integration test-mcp test-sdk run-test run-test-unit run-test-integration run-test-mcp \
   fault run-fault fuzz run-fuzz coverage coverage-report smoke redis-7 redis-8 valkey-8
 
 # A name is one of the servers that deps/server fetches; anything else is a program.
@@ -12,7 +12,7 @@ export TEST_REDIS_ACL := $(ACL)
 export TEST_REDIS_TLS := $(if $(TLS),$(abspath build/tls))
 $(servers): | tools
 	@program=$$(deps/server $@) && echo "  SERVER  $$("$$program" --version)"
-test test-integration coverage fault bench-ready smoke smoke-redis-cli smoke-clients: | $(server)
+test test-integration test-sdk coverage fault bench-ready smoke smoke-redis-cli smoke-clients: | $(server)
 
 test test-integration: | $(if $(TLS),build/tls/server.pem)
 build/tls/server.pem: | tools
@@ -53,6 +53,9 @@ run-test run-test-unit run-test-integration:
 
 run-test-mcp: $(out)/tests/integration/test_mcp
 	@tests/mcp/run $<
+
+test-sdk: $(agent)
+	@$(with_programs) tests/sdk/run $(SDK)
 
 fault: $(agent)
 	$(again) LIBC=glibc $(with_programs) run-fault
