@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import type { StepResult } from './core.js';
+import { CancelledError, ExitCodeError } from './errors.js';
+import { Exchange, type Request } from './exchange.js';
+import { Files } from './files.js';
+import { Connection, Job, type TlsOptions } from './redis.js';
+
+/** Receives text as it arrives. The command waits for a promise that it returns. */
+export type OutputHandler = (text: string) => unknown;
+
+export interface StepOptions {
+  /** The deadline in whole seconds from the start of the command; 600 by default. */
+  timeout?: number;
+  /** Cancels the step, which ends within 10 s. */
+  signal?: AbortSignal;
+  /** An error that a handler throws cancels the step, and the call throws it. */
+  onStderr?: OutputHandler;
+}
+
+export interface RunOptions extends StepOptions {
+  onStdout?: OutputHandler;
+  /** Relative to `/work`, or to the agent's directory if there is no `/work`. */
+  cwd?: string;
+  /** Added to the agent's environment. */
+  env?: Record<string, string>;
+  /** The complete standard input. */
+  stdin?: string;
+  /** Names of variables whose values are masked in the output. */
+  secrets?: string[];
+  /** Whether the result has the output; true by default. */
+  keepOutput?: boolean;
+  /** Whether another exit code than 0 is an ExitCodeError. */
+  check?: boolean;
+  /** A new id, 1 to 64 of `A-Z a-z 0-9 . _ -`; random by default. */
+  stepId?: string;
+}
+
+/** The sandbox of a job. It connects when it is used. Calls may overlap; the agent runs one step at a time. */
+export class Sandbox {
+  readonly files = new Files((step, options) => this.#execute({ step, keepOutput: false, ...options,
+    deliver: ({ stream, text }) => stream === 'stderr' ? options.onStderr?.(text) : undefined }, options.timeout));
+  readonly #job;
+  readonly #connect;
+  readonly #connections: Connection[] = [];
+  readonly #readers: Connection[] = []; // those that no step uses
+
+  /** `url` is `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss:` for TLS. */
+  constructor(url: string, job: string, options: { tls?: TlsOptions } = {}) {
+    this.#connect = () => this.#connections[this.#connections.push(new Connection(url, options.tls)) - 1]!;
+    this.#job = new Job(this.#connect(), job);
+  }
+
+  /**
+   * Runs a text in `sh`, or a program with its arguments without a shell. Any exit code is a result. After an
+   * AgentGoneError, RedisGoneError or InterruptedError the command may still run; after other errors it does not.
+   */
+  async run(command: string | readonly string[], options: RunOptions = {}): Promise<StepResult> {
+    const [program = '', ...args] = typeof command === 'string' ? ['sh', '-c', command] : command;
+    const { cwd, env, stdin, secrets, onStdout, onStderr } = options;
+    const step = { command: program, args, workingDirectory: cwd, env, stdin, secrets, raw: true };
+    const result = await this.#execute({ step, keepOutput: true, ...options,
+      deliver: ({ stream, text }) => (stream === 'stdout' ? onStdout : onStderr)?.(text) }, options.timeout);
+    if (options.check && result.exitCode !== 0) throw new ExitCodeError(result.errorMessage ?? '', result);
+    return result;
+  }
+
+  async #execute(request: Request, timeoutSeconds?: number): Promise<StepResult> {
+    const { step, signal } = request;
+    if (signal?.aborted) throw new CancelledError('cancelled before it was sent', undefined, { cause: signal.reason });
+    const reader = this.#readers.pop() ?? this.#connect();
+    try {
+      const [position] = await Promise.all([this.#job.newest(), this.#job.requireAgent()]);
+      return await new Exchange(this.#job, reader, position, { ...request, step: { timeoutSeconds, ...step } }).run();
+    } finally {
+      this.#readers.push(reader);
+    }
+  }
+
+  /** Cancels a step that waits or runs, of any program. If no step has this id, nothing happens. */
+  cancel(stepId: string): Promise<void> {
+    return this.#job.control('cancel', stepId);
+  }
+
+  /** Whether the job has an agent that is alive. */
+  async ping(): Promise<boolean> {
+    return await this.#job.call('GET', 'heartbeat') !== null;
+  }
+
+  /** Stops the agent after the steps that wait. Does not wait for that. */
+  async shutdown(): Promise<void> {
+    const stepId = randomUUID();
+    await this.#job.push(stepId, JSON.stringify({ schemaVersion: 1, kind: 'shutdown', stepId }));
+  }
+
+  /** Closes the connections, which keep the process alive. Calls that wait fail; their steps continue. */
+  close(): void {
+    for (const connection of this.#connections) connection.close();
+  }
+}
