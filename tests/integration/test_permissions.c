@@ -60,11 +60,10 @@ JOB_TEST_NO_AGENT(the_documented_acl_is_sufficient) {
     job_fail(job, "the user of docs/redis.md cannot work");
 }
 
-/* Permissions that this test does not need: the run-alive guard uses its own at the idle limit
-   (test_run_alive.c), and a cancel of a waiting step needs LRANGE (test_control.c). */
+/* Whether this test does not need the permission: a cancel of a waiting step does
+   (test_control.c). */
 static bool is_for_later(const char *rule) {
-  return strcmp(rule, "~agentsmith:runs:active") == 0 || strcmp(rule, "+sismember") == 0 ||
-         strcmp(rule, "+lrange") == 0;
+  return strcmp(rule, "+lrange") == 0;
 }
 
 /* The agent does not check these at startup. The error message of Redis names the command. */

@@ -60,8 +60,11 @@ static void add_user(const struct redis_server *self, const char **arguments, si
     return;
   arguments[count++] = "--user";
   arguments[count++] = REDIS_USER;
-  for (char **rule = redis_server_user_rules(&rules); rules > 0 && count < ARGUMENTS_MAX; rules--)
+  for (char **rule = redis_server_user_rules(&rules); rules > 0 && count < ARGUMENTS_MAX - 2;
+       rules--)
     arguments[count++] = *rule++;
+  arguments[count++] = "~agentsmith:runs:active"; /* docs/drop-in.md adds these two, for --run-id */
+  arguments[count++] = "+sismember";
 }
 
 const char *redis_server_authority(void) {
