@@ -1,7 +1,7 @@
 #pragma once
 
 /*
- * The exit codes of the program, which docs/exit-codes.md explains to users. main.c, the engine and
+ * The exit codes of the program, which docs/operations.md explains to users. main.c, the engine and
  * the frontends choose one. --once and commands have codes of their own (execution_result.h).
  */
 #define AGENT_EXIT_SHUTDOWN 0
