@@ -1,4 +1,4 @@
-# The bench, and the pictures of the README.
+# The bench, and the pictures of the documents.
 
 .PHONY: bench bench-ready run-bench run-bench-ready bench-picture terminal-picture
 
