@@ -117,10 +117,10 @@ void execution_result_log(const struct execution_result *self, const struct log 
   struct captured_stream message = {.bytes = ""};
   if (has_message)
     message = execution_result_message(self, step->timeout_seconds, &line);
+  const char *separator = has_message ? ": " : self->cost.oom_killed ? ": out of memory" : "";
   log_line(log, succeeded && !quiet ? LOG_INFO : failure, step->step_id,
            "exit=%d in %lldms `%s`%s%.*s", has_code(self) ? self->exit_code : -1,
-           (long long)self->duration_ms, command, has_message ? ": " : "", (int)message.length,
-           message.bytes);
+           (long long)self->duration_ms, command, separator, (int)message.length, message.bytes);
   const struct process_outcome *process = self->process;
   if (process->holder.pid != 0)
     log_line(log, failure, step->step_id,

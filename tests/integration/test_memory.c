@@ -52,6 +52,7 @@ LIMITED_TEST(the_result_explains_an_out_of_memory_kill) {
   const cJSON *result = job_run(limited->job, job_script(limited->job, "exec " EATER));
   job_expect_result(limited->job, result, 137,
                     "killed by signal 9 (SIGKILL): out of memory, the container has 48 MiB", NULL);
+  agent_process_wait_log(limited->job->agent, "`: out of memory");
   const cJSON *end = end_of(result);
   assert_string_equal(job_text(end, "cause"), "signal");
   assert_int_equal(job_number(end, "oomKills"), 1);
