@@ -95,7 +95,7 @@ static void report_no_agent(struct doctor *self) {
       owner == NULL
           ? start_agent(self)
           : doctor_fix(
-                "recreate its pod (kubectl logs --previous says why it ended), or " START_AGENT,
+                "recreate its pod (kubectl logs POD says why it ended), or " START_AGENT,
                 self->program->job, "");
   if (taken > 0)
     doctor_report(self, FINDING_PROBLEM, fix.bytes,

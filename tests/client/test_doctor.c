@@ -190,7 +190,7 @@ JOB_TEST_NO_AGENT(steps_without_an_agent_are_a_finding) {
                  "answered; the next agent will answer it as interrupted   → agent ");
   job_do(job, "SET sandbox:%s:committed x", job->id);
   expect_finding(job, "$S doctor", 1, "✗ no agent: no heartbeat, and 1 step was taken and not",
-                 "→ recreate its pod (kubectl logs --previous says why it ended), or agent ");
+                 "→ recreate its pod (kubectl logs POD says why it ended), or agent ");
 }
 
 /* An agent exits because of it. */
