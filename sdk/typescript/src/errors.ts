@@ -7,7 +7,7 @@ export class SandboxError extends Error {
     this.name = new.target.name;
   }
 }
-/** The job has no heartbeat. If the step was already pushed, the message says whether it may have run. */
+/** The job has no heartbeat. The message says whether the step may have run. */
 export class AgentGoneError extends SandboxError {}
 /** Nothing ran: the step is invalid, its command or directory does not exist, or the agent lacks a feature. */
 export class RejectedError extends SandboxError {}

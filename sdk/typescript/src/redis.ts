@@ -90,7 +90,8 @@ export class Job {
   async requireAgent(): Promise<void> {
     let heartbeat: string | null;
     for (const end = performance.now() + START_MS; (heartbeat = await this.call('GET', 'heartbeat')) === null;) {
-      if (performance.now() > end) throw new AgentGoneError(`no agent for ${this.name}: no heartbeat`);
+      if (performance.now() > end)
+        throw new AgentGoneError(`no agent for ${this.name}: no heartbeat; nothing was executed`);
       await sleep(50);
     }
     const { Version = '0.1', Features = [] } = JSON.parse(heartbeat);

@@ -116,7 +116,7 @@ test('a step that has not started is withdrawn if the agent is gone', async () =
 
 test('without an agent, nothing is pushed', async () => {
   const error = await failure(sandbox('none').run('true'), sdk.AgentGoneError);
-  assert.equal(error.message, 'no agent for none: no heartbeat');
+  assert.equal(error.message, 'no agent for none: no heartbeat; nothing was executed');
   assert.deepEqual(await server.redis.keys('sandbox:none:*'), []);
 });
 
