@@ -441,7 +441,7 @@ static cJSON *parse_all(const char *text, size_t length, struct error *error) {
   if (tree == NULL && errno == ENOMEM)
     (void)error_set(error, "there is not enough memory for its %zu bytes", length);
   else if (tree == NULL)
-    (void)error_set(error, "expected JSON, got what is broken or cut off near byte %zu",
+    (void)error_set(error, "expected JSON, got invalid or truncated text near byte %zu",
                     length > 0 ? text_offset(text, (size_t)(end - text)) : 0);
   else if (rest.token != '\0')
     (void)error_set(error, "expected one object, got more behind it at byte %zu",

@@ -199,8 +199,8 @@ HOST_TEST(a_client_of_mcp_gets_a_hint_about_the_flag) {
 HOST_TEST(invalid_json_is_answered_and_the_next_line_served) {
   static const struct {
     const char *line, *id, *reason;
-  } rows[] = {{"garbage", "null", "expected JSON, got what is broken or cut off near byte 0"},
-              {"{'id':1,", "1", "expected JSON, got what is broken or cut off near byte 7"},
+  } rows[] = {{"garbage", "null", "expected JSON, got invalid or truncated text near byte 0"},
+              {"{'id':1,", "1", "expected JSON, got invalid or truncated text near byte 7"},
               {"{'id':1} x", "1", "expected one object, got more behind it at byte 9"},
               {"{'id':1,'id':2,'method':'ping'}", "1", "id: expected once, got it twice"},
               {"{'method':'execute','params':{'command':'\\ud83d'},'id':'r1'}", "'r1'",
@@ -221,11 +221,11 @@ HOST_TEST(invalid_json_is_answered_and_the_next_line_served) {
   stdio_host_send(host, "{'jsonrpc':'2.0','id':3,'method':'ping'}\ngarbage\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':3,'result':{}}");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32700,'message':'Parse error: "
-                          "expected JSON, got what is broken or cut off near byte 0'}}");
+                          "expected JSON, got invalid or truncated text near byte 0'}}");
   /* The dialect and the id can be read. */
   stdio_host_send(host, "{'id':4,'jsonrpc':'2.0',x\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':4,'error':{'code':-32700,'message':'Parse error: "
-                          "expected JSON, got what is broken or cut off near byte 24'}}");
+                          "expected JSON, got invalid or truncated text near byte 24'}}");
   stdio_host_send(host, "{'jsonrpc':'2.0'}\n"); /* it is not a notification */
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32600,'message':'method: "
                           "required'}}");
@@ -299,7 +299,7 @@ TRIAL_TEST(answers_have_the_order_of_the_lines) {
   stdio_host_close_input(host);
   expect_output(host, "1", "one\\n");
   stdio_host_expect(host, "{'id':null,'error':{'code':-32700,'message':'Parse error: expected "
-                          "JSON, got what is broken or cut off near byte 0'}}");
+                          "JSON, got invalid or truncated text near byte 0'}}");
   assert_non_null(strstr(stdio_host_line(host), "unknown method"));
   expect_error(host, "3", "command: required");
   expect_output(host, "4", "one\\ntwo\\n");
@@ -613,7 +613,7 @@ TRIAL_TEST(a_runner_does_not_wait_for_a_newline_or_the_end) {
       {"read_file", "null", "{'output':'Error: arguments: expected an object, got null'}\n", 1},
       {"read_file", "'f'", "{'output':'Error: arguments: expected an object, got a string'}\n", 1},
       {"read_file", "}",
-       "{'output':'Error: expected JSON, got what is broken or cut off near byte 0'}\n", 1},
+       "{'output':'Error: expected JSON, got invalid or truncated text near byte 0'}\n", 1},
       {"dance", "", "{'output':'Error: unknown tool: dance'}\n", 64}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct stdio_host *host = start_runner(trial, rows[i].tool);

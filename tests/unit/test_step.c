@@ -171,12 +171,12 @@ TEST(payloads_that_are_no_step_are_rejected) {
   static const struct {
     const char *payload, *message, *id;
   } rows[] = {
-      {"", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
-      {"  ", "payload: expected JSON, got what is broken or cut off near byte 1", STEP_NIL_ID},
-      {"hello", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
-      {"{`stepId`:`s`}", "payload: expected JSON, got what is broken or cut off near byte 2",
+      {"", "payload: expected JSON, got invalid or truncated text near byte 0", STEP_NIL_ID},
+      {"  ", "payload: expected JSON, got invalid or truncated text near byte 1", STEP_NIL_ID},
+      {"hello", "payload: expected JSON, got invalid or truncated text near byte 0", STEP_NIL_ID},
+      {"{`stepId`:`s`}", "payload: expected JSON, got invalid or truncated text near byte 2",
        STEP_NIL_ID},
-      {"{'stepId':'s", "payload: expected JSON, got what is broken or cut off near byte 11",
+      {"{'stepId':'s", "payload: expected JSON, got invalid or truncated text near byte 11",
        STEP_NIL_ID},
       {"[]", "payload: expected an object, got an array", STEP_NIL_ID},
       {"[{'stepId':'s'}]", "payload: expected an object, got an array", STEP_NIL_ID},
@@ -184,14 +184,14 @@ TEST(payloads_that_are_no_step_are_rejected) {
       {"12", "payload: expected an object, got a number", STEP_NIL_ID},
       {"true", "payload: expected an object, got a boolean", STEP_NIL_ID},
       {"null", "payload: expected an object, got null", STEP_NIL_ID},
-      {"{'stepId':'s',}", "payload: expected JSON, got what is broken or cut off near byte 14",
+      {"{'stepId':'s',}", "payload: expected JSON, got invalid or truncated text near byte 14",
        "s"},
       {"{'stepId':'s','command':'x",
-       "payload: expected JSON, got what is broken or cut off near byte 25", "s"},
+       "payload: expected JSON, got invalid or truncated text near byte 25", "s"},
       {"{'stepId':'s','command':'x'",
-       "payload: expected JSON, got what is broken or cut off near byte 26", "s"},
+       "payload: expected JSON, got invalid or truncated text near byte 26", "s"},
       {"{'stepId':'s','args':['\\u0000',",
-       "payload: expected JSON, got what is broken or cut off near byte 30", "s"},
+       "payload: expected JSON, got invalid or truncated text near byte 30", "s"},
       {"{'stepId':'s','x':'\\u0000\\ud800'}",
        "payload: expected a pair of surrogates, got \\ud800 alone at byte 25", "s"},
       {"{'stepId':'s','x':'\\uDc00'}",
@@ -384,7 +384,7 @@ static void expect_counted(const char *part, size_t count, const char *message) 
 }
 
 TEST(the_nesting_and_the_number_of_values_are_limited) {
-  expect_counted(",[1", 62, "payload: expected JSON, got what is broken or cut off near byte 223");
+  expect_counted(",[1", 62, "payload: expected JSON, got invalid or truncated text near byte 223");
   expect_counted(",[1", 63, "payload: expected at most 64 levels of nesting, got more at byte 225");
   expect_counted(",1", 200000, "payload: expected at most 200000 values, got more");
 }

@@ -323,7 +323,7 @@ TEST(a_text_may_stand_for_a_number_a_flag_or_an_array) {
   assert_refused("edit_file", "{'path':'f','edits':'{}'}",
                  "Error: edits: expected an array of objects");
   assert_refused("edit_file", "{'path':'f','edits':'[{\\'old_string\\':\\'1\\',]'}",
-                 "Error: edits: expected JSON, got what is broken or cut off near byte 19");
+                 "Error: edits: expected JSON, got invalid or truncated text near byte 19");
 }
 
 /* Only a shell would expand the variable. */
