@@ -36,20 +36,25 @@ export interface StepResult extends Answer {
 
 /** An acknowledgement is due after this many events or this time. A blocked reader repeats the last one. */
 const READ_EVENTS = 1000, READ_MS = 250, SIGN_MS = 2000;
-const FAILURES: Record<string, typeof errors.SandboxError> = {
-  timeout: errors.TimedOutError, cancelled: errors.CancelledError, lost: errors.InterruptedError,
-  notStarted: errors.RejectedError, refused: errors.RejectedError,
-};
+const FAILURES = new Map<unknown, typeof errors.SandboxError>([
+  ['timeout', errors.TimedOutError], ['cancelled', errors.CancelledError], ['lost', errors.InterruptedError],
+  ['notStarted', errors.RejectedError], ['refused', errors.RejectedError],
+]);
 const newDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** Parses a JSON object. Returns an empty one for any other text. */
+export function parseObject(text: string): any {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
 
 /** Parses a JSON object of this step. Anyone may write to the stream and the lists: other texts are ignored. */
 export function parseOfStep<T>(text: string | null | undefined, stepId: string): T | undefined {
-  try {
-    const object = text?.includes(stepId) ? JSON.parse(text) : undefined;
-    return object?.stepId === stepId ? object : undefined;
-  } catch {
-    return undefined;
-  }
+  const object = text?.includes(JSON.stringify(stepId)) ? parseObject(text) : undefined;
+  return object?.stepId === stepId ? object : undefined;
 }
 
 /** The order of two entry ids, such as `1700000000000-0`. */
@@ -76,8 +81,8 @@ export class StepRecord {
     for (const [id, fields] of entries) {
       const event = parseOfStep<Event>(fields[fields.indexOf('data') + 1], this.stepId);
       this.position = id;
-      if (event === undefined || !(event.seq > this.seq)) continue;
-      const { kind: stream, seq, line } = event;
+      if (event === undefined || !Number.isSafeInteger(event.seq) || event.seq <= this.seq) continue;
+      const { kind: stream, seq } = event, line = typeof event.line === 'string' ? event.line : '';
       this.#missing += seq - this.seq - 1;
       this.seq = seq;
       this.isCompleted ||= stream === 'completed';
@@ -117,11 +122,11 @@ export class StepRecord {
       ...answer,
       stdoutBytes: Buffer.concat(this.#output.stdout),
       stderrBytes: Buffer.concat(this.#output.stderr),
-      missing: this.#missing + Math.max(0, (answer.eventCount ?? 0) - this.seq),
+      missing: this.#missing + Math.max(0, (Number(answer.eventCount) || 0) - this.seq),
       get stdout() { return newDecoder().decode(this.stdoutBytes); },
       get stderr() { return newDecoder().decode(this.stderrBytes); },
     };
-    const Failure = FAILURES[answer.end?.cause];
+    const Failure = FAILURES.get(answer.end?.cause);
     if (Failure !== undefined) throw new Failure(answer.errorMessage ?? answer.end.cause, result, { cause });
     if (result.missing === 0) return result;
     throw new errors.LinesLostError(`${result.missing} events of step ${this.stepId} are missing`, result);

@@ -10,7 +10,7 @@ const PIECE = 4_194_304, PART = 6 * PIECE;
 const USUAL_MODE = 0o644;
 const APPEND = 'umask 077; cat "$1" >>"$2" && rm -f -- "$1"';
 /** Works like writeBytes: follows a link, and keeps mode and owner, or else writes in place. */
-const REPLACE = `t=$(readlink -f -- "$2" 2>/dev/null) || t=$2
+const REPLACE = `t=$(readlink -f -- "$2" 2>/dev/null && echo x) && t=\${t%??} || t=$2
 if [ -e "$t" ] && [ ! -f "$t" ]; then echo "is not a regular file: $2" >&2; exit 1; fi
 o=$(stat -c %u:%g -- "$t" 2>/dev/null) && [ "$o" != "$(stat -c %u:%g -- "$1")" ] && ! chown "$o" "$1" 2>/dev/null &&
   { cat "$1" >"$t" && rm -f -- "$1"; exit; }
@@ -154,14 +154,17 @@ export class Files {
 
   /**
    * Copies a local file or directory to `remote`, file by file. Modes are kept if the image has `chmod`; empty
-   * directories need `mkdir`. Returns the local paths that were left out: links and special files in a directory.
+   * directories need `mkdir`. Returns the local paths that were left out of a directory:
+   * links, special files and names that are not UTF-8.
    */
   async upload(local: string, remote: string, options: StepOptions = {}): Promise<string[]> {
     const leftOut: string[] = [], queue = [{ from: local, to: remote }];
     for (const { from, to } of queue) {
       const status = await (from === local ? stat : lstat)(from);
       const names = status.isDirectory() ? await readdir(from) : [];
-      for (const name of names) queue.push({ from: join(from, name), to: `${to}/${name}` });
+      for (const name of names)
+        if (name.includes('\ufffd')) leftOut.push(join(from, name));
+        else queue.push({ from: join(from, name), to: `${to}/${name}` });
       if (status.isFile()) await this.#uploadFile(from, to, status.mode & 0o777, options);
       else if (!status.isDirectory()) leftOut.push(from);
       else if (names.length === 0) await this.#run(options, 'mkdir', '-p', '--', to);
@@ -186,7 +189,7 @@ export class Files {
   /**
    * Copies a file or directory to `local`, file by file. Names and links of the sandbox are not trusted: nothing
    * outside of `local` is written. Returns the paths in the sandbox that were left out: links, special files, files
-   * that cannot be read, and directories whose local name belongs to something else.
+   * that cannot be read, and those whose local name belongs to a directory or, for a directory, to something else.
    */
   async download(remote: string, local: string, options: StepOptions = {}): Promise<string[]> {
     const leftOut: string[] = [], queue = [{ from: remote, to: local, mode: USUAL_MODE, isDirectory: true }];
@@ -201,7 +204,8 @@ export class Files {
           else queue.push({ from: path, to: join(to, name), mode: parseInt(mode, 8) & 0o777, isDirectory });
         }
       } catch (error) {
-        if (!(error instanceof FileError) || to === local) throw error;
+        const isOurs = error instanceof FileError || (error as NodeJS.ErrnoException).code === 'EISDIR';
+        if (!isOurs || to === local) throw error;
         leftOut.push(from);
       }
     return leftOut;

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient, ErrorReply } from 'redis';
-import { type Answer, type Entry, parseOfStep } from './core.js';
+import { type Answer, type Entry, parseObject, parseOfStep } from './core.js';
 import { AgentGoneError, RedisGoneError, RejectedError, SandboxError } from './errors.js';
 
 /** A call fails if Redis is away for this time. A connection that is silent for this time is lost. */
@@ -87,17 +87,19 @@ export class Job {
     return this.redis.call(command, this.key(key), ...words);
   }
 
-  async requireAgent(): Promise<void> {
+  /** Returns the directory in which steps start, if it is known. */
+  async requireAgent(): Promise<string | undefined> {
     let heartbeat: string | null;
     for (const end = performance.now() + START_MS; (heartbeat = await this.call('GET', 'heartbeat')) === null;) {
       if (performance.now() > end)
         throw new AgentGoneError(`no agent for ${this.name}: no heartbeat; nothing was executed`);
       await sleep(50);
     }
-    const { Version = '0.1', Features = [] } = JSON.parse(heartbeat);
-    const lacks = FEATURES.filter((feature) => !Features.includes(feature)).join(', ');
+    const { Version = '0.1', Features, WorkingDirectory } = parseObject(heartbeat);
+    const lacks = FEATURES.filter((feature) => ![Features].flat().includes(feature)).join(', ');
     if (lacks !== '')
       throw new RejectedError(`the agent has version ${Version} and lacks ${lacks}: 0.3 and Redis 6.2 are needed`);
+    return WorkingDirectory;
   }
 
   /** Returns the id of the newest event, or `0-0`. */
@@ -106,10 +108,11 @@ export class Job {
   }
 
   /** Pushes a step exactly once: after a lost connection, it looks whether Redis has the step or its result. */
-  async push(stepId: string, json: string): Promise<void> {
+  async push(stepId: string, json: string, isDone: () => Promise<unknown> =
+      async () => await this.result(stepId) ?? await this.#find('results', stepId)): Promise<void> {
     const start = performance.now();
     while (await this.redis.ask(start, 'LPUSH', this.key('in'), json) instanceof ConnectionLost)
-      if (await this.has(stepId) || await this.result(stepId) || await this.#find('results', stepId)) return;
+      if (await this.has(stepId) || await isDone()) return;
   }
 
   /** Whether the step waits or runs. `in` comes first: a step that moves meanwhile is then in `inflight`. */

@@ -1,9 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { StepResult } from './core.js';
-import { CancelledError, ExitCodeError } from './errors.js';
+import { CancelledError, ExitCodeError, RejectedError } from './errors.js';
 import { Exchange, type Request } from './exchange.js';
 import { Files } from './files.js';
 import { Connection, Job, type TlsOptions } from './redis.js';
+
+/** An agent that has taken a shutdown exits, and deletes its heartbeat, in this time. */
+const EXIT_MS = 10_000;
 
 /** Receives text as it arrives. The command waits for a promise that it returns. */
 export type OutputHandler = (text: string) => unknown;
@@ -56,21 +60,24 @@ export class Sandbox {
    */
   async run(command: string | readonly string[], options: RunOptions = {}): Promise<StepResult> {
     const [program = '', ...args] = typeof command === 'string' ? ['sh', '-c', command] : command;
-    const { cwd, env, stdin, secrets, onStdout, onStderr } = options;
-    const step = { command: program, args, workingDirectory: cwd, env, stdin, secrets, raw: true };
-    const result = await this.#execute({ step, keepOutput: true, ...options,
-      deliver: ({ stream, text }) => (stream === 'stdout' ? onStdout : onStderr)?.(text) }, options.timeout);
+    const { cwd, env, stdin, secrets, onStdout, onStderr, keepOutput = true } = options;
+    const step = { command: program, args, env, stdin, secrets, raw: true };
+    const result = await this.#execute({ step, ...options, keepOutput,
+      deliver: ({ stream, text }) => (stream === 'stdout' ? onStdout : onStderr)?.(text) }, options.timeout, cwd);
     if (options.check && result.exitCode !== 0) throw new ExitCodeError(result.errorMessage ?? '', result);
     return result;
   }
 
-  async #execute(request: Request, timeoutSeconds?: number): Promise<StepResult> {
+  async #execute(request: Request, timeoutSeconds?: number, cwd?: string): Promise<StepResult> {
     const { step, signal } = request;
     if (signal?.aborted) throw new CancelledError('cancelled before it was sent', undefined, { cause: signal.reason });
+    if (!Number.isFinite(timeoutSeconds ?? 0)) throw new RejectedError('timeout: expected a whole number');
     const reader = this.#readers.pop() ?? this.#connect();
     try {
-      const [position] = await Promise.all([this.#job.newest(), this.#job.requireAgent()]);
-      return await new Exchange(this.#job, reader, position, { ...request, step: { timeoutSeconds, ...step } }).run();
+      const [position, start] = await Promise.all([this.#job.newest(), this.#job.requireAgent()]);
+      const workingDirectory = start && cwd && !cwd.startsWith('/') ? `${start}/${cwd}` : cwd;
+      return await new Exchange(this.#job, reader, position,
+        { ...request, step: { timeoutSeconds, workingDirectory, ...step } }).run();
     } finally {
       this.#readers.push(reader);
     }
@@ -89,7 +96,11 @@ export class Sandbox {
   /** Stops the agent after the steps that wait. Does not wait for that. */
   async shutdown(): Promise<void> {
     const stepId = randomUUID();
-    await this.#job.push(stepId, JSON.stringify({ schemaVersion: 1, kind: 'shutdown', stepId }));
+    await this.#job.push(stepId, JSON.stringify({ schemaVersion: 1, kind: 'shutdown', stepId }), async () => {
+      const end = performance.now() + EXIT_MS;
+      while (await this.ping() && performance.now() < end) await sleep(50);
+      return performance.now() < end;
+    });
   }
 
   /** Closes the connections, which keep the process alive. Calls that wait fail; their steps continue. */

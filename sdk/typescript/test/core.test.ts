@@ -23,6 +23,25 @@ test('an event that is read twice is delivered once', () => {
   assert.equal(record.position, '6-1');
 });
 
+test('events that no agent writes are ignored', () => {
+  const record = newRecord();
+  const texts = ['true', '1e400', '"9"', '2.5', '[7]', '-1', '1e21', 'null'].map((seq) => `"seq":${seq},"line":"x"`);
+  for (const text of texts) {
+    const data = `{"stepId":"step","kind":"stdout",${text}}`;
+    assert.deepEqual([...record.accept([['6-0', ['data', data]]])], []);
+  }
+  assert.deepEqual([...record.accept([event('6-1', 1, 'started', ''),
+    ['6-2', ['data', '{"stepId":"step","kind":"stdout","seq":2,"line":5,"partial":true}']]])], []);
+  assert.equal(record.seq, 2);
+});
+
+test('a result with figures that no agent writes is no crash', () => {
+  for (const cause of ['constructor', 'toString', 5, null]) {
+    const strange = { ...answer(0), eventCount: 'x', end: { cause } } as unknown as Answer;
+    assert.equal(newRecord().conclude(strange, undefined).missing, 0);
+  }
+});
+
 test('missing events are counted in the middle and at the end', () => {
   const record = newRecord();
   assert.equal([...record.accept([event('6-0', 1, 'started', ''), event('6-1', 4, 'stdout', 'a')])].length, 1);

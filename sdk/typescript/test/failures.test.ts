@@ -67,6 +67,19 @@ for (const [loses, losses] of [['the step', 3], ['the reply', 1]] as const)
     proxy.stop();
   });
 
+for (const background of ['', "trap '' TERM; while :; do sleep 0.1; done >/dev/null 2>&1 &"])
+  test(`a shutdown is not repeated${background && ' while its agent waits for processes'}`, async () => {
+    const job = `shutdown-${background.length}`, agent = await server.agent(job), proxy = await startProxy('the reply');
+    await sandbox(job).run(background);
+    const box = new sdk.Sandbox(proxy.url, job);
+    await box.shutdown();
+    await until('exit', () => agent.exitCode !== null);
+    assert.equal(proxy.losses, 1);
+    assert.equal(await server.redis.lLen(`sandbox:${job}:in`), 0);
+    box.close();
+    proxy.stop();
+  });
+
 test('output is complete after a restart of Redis, and the step runs once', async () => {
   const GO = newFile('restart'), RUNS = newFile('restart-runs'), job = 'restart';
   await server.agent(job);

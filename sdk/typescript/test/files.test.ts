@@ -159,6 +159,27 @@ test('a download never leaves its directory', async () => {
   assert(!fs.lstatSync(join(local, 'file')).isSymbolicLink());
 });
 
+test('what has no place is left out', async () => {
+  const [local, remote, back] = [newFile('p'), newFile('p-remote'), newFile('p-back')];
+  for (const path of [local, join(remote, 'sub'), join(back, 'a')]) fs.mkdirSync(path, { recursive: true });
+  fs.writeFileSync(Buffer.concat([Buffer.from(join(local, 'x')), Buffer.from([0xff])]), '');
+  fs.writeFileSync(join(local, 'ok'), 'ok');
+  assert.deepEqual(await files.upload(local, remote), [join(local, 'x\ufffd')]);
+  fs.writeFileSync(join(remote, 'a'), 'a');
+  fs.writeFileSync(join(back, 'sub'), 'kept');
+  assert.deepEqual(await files.download(remote, back), [join(remote, 'a'), join(remote, 'sub')]);
+  assert.deepEqual(fs.readdirSync(back, { recursive: true }).sort(), ['a', 'ok', 'sub']);
+});
+
+test('a large file has a name that ends with a newline', async () => {
+  const path = newFile('line');
+  fs.writeFileSync(path, 'kept');
+  await files.write(`${path}\n`, Buffer.alloc(26_000_000));
+  assert.equal(fs.readFileSync(path, 'utf8'), 'kept');
+  assert.equal(fs.statSync(`${path}\n`).size, 26_000_000);
+  fs.rmSync(`${path}\n`);
+});
+
 test('a name that an agent must not send is left out', () => {
   for (const name of ['', '.', '..', '../x', '/etc/passwd', 'a/b', 'a\0b']) assert(!isPlainName(name), name);
   for (const name of ['a', '...', '.hidden', '-rf', 'a\nb', 'a b', '~']) assert(isPlainName(name), name);

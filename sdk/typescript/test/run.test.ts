@@ -27,6 +27,16 @@ test('a program gets its arguments without a shell, its directory, environment a
   assert.equal(result.stdout, `$HOME *\nb c\n${work}\ninput\n`);
 });
 
+test('an option that is undefined has its default', async () => {
+  const result = await box.run('echo kept', { keepOutput: undefined, cwd: undefined, timeout: undefined });
+  assert.equal(result.stdout, 'kept\n');
+});
+
+test('a relative directory begins where steps start', async () => {
+  const start = (await box.run('pwd')).stdout;
+  assert.equal((await box.run('pwd', { cwd: '.' })).stdout, start);
+});
+
 test('the output is bytes, and text with U+FFFD', async () => {
   const result = await box.run(String.raw`printf '\357\273\277a\0\377\r\n'`);
   assert.deepEqual([...result.stdoutBytes], [0xef, 0xbb, 0xbf, 0x61, 0, 0xff, 0x0d, 0x0a]);
@@ -113,7 +123,8 @@ test('an invalid step, a missing command and a missing directory are rejected', 
   assert.match(invalid.message, /env/);
   assert.equal(invalid.result?.end.cause, 'refused');
   await failure(box.run([]), sdk.RejectedError);
-  await failure(box.run('true', { timeout: -1 }), sdk.RejectedError);
+  for (const timeout of [-1, 0, 1.5, Infinity, NaN])
+    await failure(box.run('true', { timeout }), sdk.RejectedError);
   const missing = await failure(box.run(['no-such-command']), sdk.RejectedError);
   assert.equal(missing.message, 'no-such-command: command not found on PATH');
   await failure(box.run('true', { cwd: '/no/such/directory' }), sdk.RejectedError);
@@ -121,8 +132,10 @@ test('an invalid step, a missing command and a missing directory are rejected', 
 
 test('the answer to a step without a list of its own is found in results', async () => {
   await server.redis.lPush(`sandbox:${job}:results`, ['{"stepId":"another","exitCode":0}', 'not JSON, no id']);
-  const error = await failure(box.run('true', { stepId: 'no id' }), sdk.RejectedError);
-  assert.match(error.message, /replyTo/);
+  for (const stepId of ['no id', 'a"b', 'é\n']) {
+    const error = await failure(box.run('true', { stepId }), sdk.RejectedError);
+    assert.match(error.message, /replyTo/);
+  }
   assert.equal(await server.redis.lLen(`sandbox:${job}:results`), 2);
   await server.redis.del(`sandbox:${job}:results`);
 });
@@ -131,6 +144,10 @@ test('an agent that lacks a feature is rejected', async () => {
   await server.redis.set('sandbox:old:heartbeat', '{"Version":"0.2.0","Features":["cancel"]}');
   const error = await failure(sandbox('old').run('true'), sdk.RejectedError);
   assert.match(error.message, /version 0\.2\.0 and lacks control, replyTo, raw, flowControl.*: 0\.3/);
+  for (const heartbeat of ['text', 'null', '[]', '{"Features":null}', '{"Features":5}']) {
+    await server.redis.set('sandbox:old:heartbeat', heartbeat);
+    await failure(sandbox('old').run('true'), sdk.RejectedError);
+  }
   assert.equal(await server.redis.lLen('sandbox:old:in'), 0);
 });
 
