@@ -21,7 +21,10 @@ def parse_object(text: bytes | None) -> dict[str, Any]:
 def _output(event: Mapping[str, Any]) -> bytes:
     line = str(event.get("line", ""))
     if "encoding" in event:
-        return base64.b64decode(line)
+        try:
+            return base64.b64decode(line)
+        except ValueError:
+            return b""
     return (line + ("" if event.get("partial") else "\n")).encode("utf-8", "replace")
 
 
@@ -65,6 +68,10 @@ class Events:
         is_new = _entry_key(newest) < _entry_key(self.position)
         self.position = b"0-0" if is_new else self.position
         return is_new
+
+    def has_reached(self, entry_id: bytes) -> bool:
+        """Whether this entry was read, or a newer one."""
+        return _entry_key(self.position) >= _entry_key(entry_id)
 
     def is_due(self, now: float) -> bool:
         """Whether to acknowledge now."""

@@ -18,10 +18,20 @@ AWAY_SECONDS, GONE_SECONDS = 15, 60  # without a heartbeat, for a step that wait
 LOST_SECONDS = 10  # a step that is in no list for this time, and has no result, is lost
 CHECK_SECONDS, POLL_MS = 2, 250  # how often the lists are read, and the result of a step is
 FEATURES = ("flowControl", "replyTo", "raw")
+ANSWER: dict[str, Any] = {  # types
+    "exitCode": int, "durationSeconds": (int, float), "eventCount": (int, type(None)),
+    "errorMessage": (str, type(None)), "outputContent": (str, type(None)), "end": dict}
 CAUSES: dict[str, type[StepError]] = {
     "timeout": errors.TimedOut, "cancelled": errors.Cancelled, "lost": errors.Interrupted,
     "refused": errors.Rejected, "notStarted": errors.Rejected}
 STOPPED = (Exception, CancelledError, KeyboardInterrupt, SystemExit)  # but not GeneratorExit
+
+
+def parse_answer(text: bytes | None) -> dict[str, Any]:
+    """Returns a StepResult, or an empty object for any other text."""
+    answer = parse_object(text)
+    is_valid = all(isinstance(answer.get(name), types) for name, types in ANSWER.items())
+    return answer if is_valid else {}
 
 
 class Exchange:
@@ -52,21 +62,19 @@ class Exchange:
                                   lambda: connection.has("LINDEX", self.own_key, -1))
             answer = await self.await_answer()
             await self.deliver([(name, b"") for name in self.output], is_over=True)
-        except STOPPED as error:
-            if not isinstance(error, errors.RedisGone):
-                await connection.send_quietly(*connection.control(kind="cancel", stepId=self.id))
+        except STOPPED:
+            await connection.send_quietly(*connection.control(kind="cancel", stepId=self.id))
             raise
         events.missing += max(0, (answer.get("eventCount") or 0) - events.seq)
         events.acknowledge(time.monotonic())
         last = connection.control(**events.message()) if events.seq else ()
         await connection.send_quietly(*last, ("DEL", self.own_key))
 
-        end, code = answer.get("end") or {}, int(answer.get("exitCode", -1))
         stdout, stderr = map(b"".join, self.output.values())
-        result = Result(self.id, code, stdout, stderr, end,
-                        float(answer.get("durationSeconds") or 0), events.missing)
-        error_type = CAUSES.get(end.get("cause", ""), StepError if code < 0 else None)
-        if error_type:
+        result = Result(self.id, answer["exitCode"], stdout, stderr, answer["end"],
+                        answer["durationSeconds"], events.missing)
+        error_type = CAUSES.get(str(result.end.get("cause")), StepError)
+        if error_type is not StepError or result.exit_code < 0:
             raise error_type(answer.get("errorMessage") or f"step {self.id} did not run", result)
         return result, answer
 
@@ -80,7 +88,8 @@ class Exchange:
             await self.connection.pause(0.2)
         agent = parse_object(replies[0])
         self.events.position = replies[1][0][0] if replies[1] else b"0-0"
-        lacking = [name for name in FEATURES if name not in agent.get("Features", ())]
+        features = agent["Features"] if isinstance(agent.get("Features"), list) else []
+        lacking = [name for name in FEATURES if name not in features]
         if lacking:
             raise errors.Rejected(f"the agent of {job} lacks {', '.join(lacking)}: it needs version "
                                   "0.3, Redis 6.2 and all rights of docs/redis.md")
@@ -91,6 +100,7 @@ class Exchange:
     async def await_answer(self) -> dict[str, Any]:
         send, search, key = self.connection.send, self.connection.search, self.connection.key
         answer: dict[str, Any] = {}
+        last = None  # the newest entry after the result was there: others may add entries all the time
         checked_at = present_at = time.monotonic()
         while True:
             entries, text = await self.poll(waits=not answer)
@@ -99,25 +109,29 @@ class Exchange:
             if self.events.is_due(now):
                 self.events.acknowledge(now)
                 await send(*self.connection.control(**self.events.message()))
-            answer = answer or parse_object(text)
+            answer = answer or parse_answer(text)
             count = answer.get("eventCount")
-            if isinstance(count, int) and self.events.seq >= count:
+            if count is not None and self.events.seq >= count:
                 return answer
-            if entries or (not answer and now - checked_at < CHECK_SECONDS):
+            if (entries or not answer) and now - checked_at < CHECK_SECONDS:
                 continue
             checked_at = now
             newest, running = await send(self.read_newest, ("GET", key("started")))
             if newest and self.events.rewind(newest[0][0]):
+                last = None
                 continue
-            if answer:  # the whole stream was read
-                return answer
+            if answer:
+                last = last or newest[0][0] if newest else b"0-0"
+                if not entries or self.events.has_reached(last):
+                    return answer
+                continue
             if running == self.id.encode() or await search(self.token, "in", "inflight"):
                 present_at = now
                 continue
             # Redis may have refused the own list, or the step was too large for the agent's memory.
             element = await search(f'"stepId":"{self.id}"', "results") or b""
             await send(("LREM", key("results"), 1, element))
-            answer = parse_object(element)
+            answer = parse_answer(element)
             if not answer and now - present_at >= LOST_SECONDS:
                 raise errors.Interrupted(f"step {self.id} is not in the lists, and has no result")
 

@@ -17,7 +17,7 @@ from .errors import FileError, FileNotFound
 READ_BYTES, PIECE_BYTES = 4 * 1024 * 1024, 1024 * 1024  # of one readBytes, and one writeBytes
 PART_BYTES = 25 * PIECE_BYTES  # the largest file that writeBytes makes
 APPEND = 'umask 077; cat -- "$1" >>"$2" && rm -f -- "$1"'
-RENAME = """t=$(readlink -f -- "$2") || t=$2
+RENAME = """t=$(readlink -f -- "$2" && echo x) && t=${t%??} || t=$2
 [ ! -e "$t" ] || [ -f "$t" ] || { echo "not a regular file: $2" >&2; exit 1; }
 chmod "$(stat -c %a -- "$t" 2>/dev/null || echo 644)" "$1" && mv -f -- "$1" "$t\""""
 NOT_FOUND = ("file not found", "directory not found", "path not found")
@@ -68,8 +68,13 @@ class AsyncFiles:
         return bytes(content)
 
     async def read(self, path: str) -> str:
-        """Returns the content of a file of any size. Raises UnicodeDecodeError unless it is UTF-8."""
-        return (await self.read_bytes(path)).decode()
+        """Returns the text of a file of any size, without a byte order mark. Other bytes than UTF-8
+        raise FileError."""
+        content = await self.read_bytes(path)
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise FileError(f"is not UTF-8: {path}") from error
 
     async def exists(self, path: str) -> bool:
         """Whether the path names a file, a directory, or anything else."""
@@ -128,11 +133,13 @@ class AsyncFiles:
 
     async def upload(self, source: LocalPath, path: str) -> List[str]:
         """Copies a local file or directory to this path, into a directory that exists. Executable
-        files stay executable. Returns what was left out: links and special files in a directory."""
+        files stay executable. Returns what was left out of a directory: links, special files, and
+        names that are not UTF-8."""
         root, left_out, empty, executable = Path(source), [], [], []
         for local in [root, *sorted(root.rglob("*"))]:
             remote = "/".join((path.rstrip("/"), *local.relative_to(root).parts))
-            if local != root and (local.is_symlink() or not (local.is_file() or local.is_dir())):
+            if local != root and (local.is_symlink() or not (local.is_file() or local.is_dir())
+                                  or remote != remote.encode("utf-8", "replace").decode()):
                 left_out.append(str(local))
             elif local.is_dir():
                 empty += [] if any(local.iterdir()) else [remote]
@@ -147,8 +154,8 @@ class AsyncFiles:
 
     async def download(self, path: str, destination: LocalPath) -> List[str]:
         """Copies a file or directory to this local path, into a directory that exists, with modes.
-        Returns what was left out of a directory: symbolic links, what cannot be read, and names that
-        are not UTF-8 or would lead out of it."""
+        Returns what was left out of a directory: symbolic links, what cannot be read, files whose
+        local name is a directory's and vice versa, and names that are not UTF-8 or would lead out."""
         local, left_out = Path(destination), []
         try:
             entries = await self.list(path)
@@ -160,15 +167,17 @@ class AsyncFiles:
         for entry in entries:
             remote, is_directory = entry["path"], entry["is_directory"]
             name = remote.rpartition("/")[2]
+            target = local / name
+            has_directory = target.is_dir() and not target.is_symlink()
             try:
                 if name in ("", ".", "..") or os.path.basename(name) != name or "\0" in name \
-                        or "\ufffd" in name or "link" in entry \
-                        or (is_directory and (local / name).is_symlink()):
+                        or "\ufffd" in name or "link" in entry or (
+                            os.path.lexists(target) and is_directory != has_directory):
                     left_out.append(remote)
                 elif is_directory:
-                    left_out += await self.download(remote, local / name)
+                    left_out += await self.download(remote, target)
                 else:
-                    await self._save(remote, local / name, entry.get("mode", ""))
+                    await self._save(remote, target, entry.get("mode", ""))
             except FileError:
                 left_out.append(remote)
         return left_out

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -12,6 +13,7 @@ from ._connection import Callback, Connection, run_blocking
 from ._exchange import Exchange
 from ._files import AsyncFiles
 
+EXIT_SECONDS = 10  # an agent that has taken a shutdown exits in this time
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -26,23 +28,26 @@ class AsyncSandbox(AbstractAsyncContextManager["AsyncSandbox"]):
 
     async def run(self, command: str | Sequence[str], *, cwd: str | None = None,
                   env: Mapping[str, str] | None = None, timeout: int = 600,
-                  stdin: str | None = None, on_stdout: Callback | None = None,
-                  on_stderr: Callback | None = None, keep_output: bool = True, check: bool = False,
-                  step_id: str | None = None) -> errors.Result:
+                  stdin: str | None = None, secrets: Sequence[str] | None = None,
+                  on_stdout: Callback | None = None, on_stderr: Callback | None = None,
+                  keep_output: bool = True, check: bool = False, step_id: str | None = None
+                  ) -> errors.Result:
         """Runs a command after the steps that already wait, and returns its Result.
 
         A string is shell text (sh -c), a sequence a program and its arguments. `env` is added to
         the agent's. `timeout` is in whole seconds, from the start of the command. `stdin` is the
-        complete input. The callbacks get text as it arrives, and the command waits for them; an
-        AsyncSandbox awaits what they return. With keep_output=False, the Result has no output. With
-        check=True, an exit code other than 0 raises CommandFailed. `step_id` is an ID for cancel(),
-        which no other step of the job may have.
+        complete input. `secrets` names variables whose values are masked in the output. The
+        callbacks get text as it arrives, and the command waits for them; an AsyncSandbox awaits what
+        they return. With keep_output=False, the Result has no output. With check=True, an exit code
+        other than 0 raises CommandFailed. `step_id` is an ID for cancel(), which no other step of
+        the job may have.
 
         If anything raises before the result is there (an error, a callback, KeyboardInterrupt, a
         cancelled task), the command is cancelled: it ends within 12 s, or does not begin."""
-        words = ["sh", "-c", command] if isinstance(command, str) else [*command]
-        step = {"stepId": step_id, "command": words[0], "args": words[1:], "env": dict(env or {}),
-                "workingDirectory": cwd, "timeoutSeconds": timeout, "stdin": stdin, "raw": True}
+        program, *args = ("sh", "-c", command) if isinstance(command, str) else command or ("",)
+        step = {"stepId": step_id, "command": program, "args": args, "env": dict(env or {}),
+                "workingDirectory": cwd, "timeoutSeconds": timeout, "stdin": stdin, "raw": True,
+                "secrets": secrets}
         exchange = Exchange(self._connection, step, keep_output, stdout=on_stdout, stderr=on_stderr)
         result, answer = await exchange.run()
         if result.missing:
@@ -62,7 +67,10 @@ class AsyncSandbox(AbstractAsyncContextManager["AsyncSandbox"]):
     async def shutdown(self) -> None:
         """Makes the agent exit after the steps that already wait. Does not wait for that."""
         async def was_done() -> bool:  # an agent that exits deletes its heartbeat
-            return not await self.ping()
+            end = time.monotonic() + EXIT_SECONDS
+            while await self.ping() and time.monotonic() < end:
+                await self._connection.pause(0.1)
+            return time.monotonic() < end
         step = {"kind": "shutdown", "stepId": uuid.uuid4().hex}
         await self._connection.push(step, step["stepId"], was_done)
 

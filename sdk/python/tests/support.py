@@ -153,11 +153,13 @@ class SandboxTest(unittest.TestCase):
 
 class Proxy:
     """Forwards connections to Redis. Loses the connection that first sends `text`: before Redis gets
-    it, or before the client gets the reply."""
+    it, or before the client gets the reply. With `held`, Redis gets it after that event, and the
+    client never gets the reply."""
 
-    def __init__(self, port: int, text: bytes, loses_reply: bool) -> None:
+    def __init__(self, port: int, text: bytes, loses_reply: bool,
+                 held: threading.Event | None = None) -> None:
         self.text: bytes | None = text
-        self.redis_port, self.loses_reply = port, loses_reply
+        self.redis_port, self.loses_reply, self.held = port, loses_reply, held
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -181,7 +183,9 @@ class Proxy:
                 if is_request and self.text is not None and self.text in data:
                     self.text = None
                     is_lost.set()
-                    if not self.loses_reply:
+                    if self.held:
+                        self.held.wait(BOUND_SECONDS)
+                    elif not self.loses_reply:
                         break
                 elif not is_request and is_lost.is_set():
                     break

@@ -6,8 +6,9 @@ import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
-from sandbox_agent import AsyncSandbox, RedisGone, Sandbox
+from sandbox_agent import AsyncSandbox, RedisGone, Sandbox, _connection
 from support import JOB, Proxy, SandboxTest, wait_for
 
 LINES = 300000
@@ -110,6 +111,53 @@ class ConnectionTest(SandboxTest):
             sandbox.shutdown()
         self.assertEqual(self.agent.wait(60), 0)
         self.assertEqual(self.redis.llen(self.key("in")), 0)
+
+    def test_a_shutdown_is_not_repeated_while_its_agent_exits(self) -> None:
+        """The agent waits 5 s for what earlier steps left in the background."""
+        self.execute("trap '' TERM; while :; do sleep 0.1; done >/dev/null 2>&1 & echo a")
+        proxy = Proxy(self.port, b"LPUSH\r\n$18\r\n" + self.key("in").encode(), loses_reply=True)
+        self.addCleanup(proxy.close)
+        with Sandbox(f"redis://127.0.0.1:{proxy.port}", JOB) as sandbox:
+            sandbox.shutdown()
+        self.assertEqual(self.agent.wait(60), 0)
+        self.assertEqual(self.redis.llen(self.key("in")), 0)
+
+    def test_a_step_on_a_silent_connection_is_not_pushed_again(self) -> None:
+        """Redis may get it later. It then runs, unless the agent reads the cancel after that."""
+        Path(self.path("runs")).write_text("")
+        held = threading.Event()
+        proxy = Proxy(self.port, b"LPUSH\r\n$18\r\n" + self.key("in").encode(), False, held)
+        self.addCleanup(proxy.close)
+        with mock.patch.object(_connection, "SILENCE_SECONDS", 2):
+            with Sandbox(f"redis://127.0.0.1:{proxy.port}", JOB) as sandbox:
+                with self.assertRaisesRegex(RedisGone, "redis does not answer"):
+                    sandbox.run("printf x >>runs", cwd=str(self.work))
+        held.set()
+        wait_for(lambda: self.redis.keys(self.key("results:*")), "result")
+        self.assertLessEqual(self.runs(), 1)
+
+    def test_redis_that_is_out_of_memory_for_a_while(self) -> None:
+        gate, let_continue = self.gate()
+
+        def fill(text: str) -> None:
+            if text == "a\n":
+                self.redis.config_set("maxmemory", 1)
+                self.addCleanup(timer.join)
+                timer.start()
+
+        def empty() -> None:
+            self.redis.config_set("maxmemory", 0)
+            let_continue()
+        timer = threading.Timer(2, empty)
+        result = self.execute(f"echo a; {gate}; echo b", on_stdout=fill)
+        self.assertEqual(result.stdout, "a\nb\n")
+
+    def test_an_error_does_not_show_the_step(self) -> None:
+        self.redis.execute_command("ACL", "SETUSER", "guest", "on", ">s", "~*", "+@all", "-lpush")
+        with Sandbox(f"redis://guest:s@127.0.0.1:{self.port}", JOB) as sandbox:
+            with self.assertRaisesRegex(RedisGone, "^redis refuses 'LPUSH'") as caught:
+                sandbox.run("true", env={"PASSWORD": "hidden-value"})
+        self.assertNotIn("hidden-value", str(caught.exception))
 
     def test_redis_that_stays_away(self) -> None:
         self.stop_redis()

@@ -47,6 +47,10 @@ class EventsTest(unittest.TestCase):
         self.assertEqual(self.events.take(foreign), [])
         self.assertEqual((self.events.position, self.events.seq, self.events.missing), (b"1-22", 0, 0))
 
+    def test_base64_that_is_invalid_is_no_output(self) -> None:
+        self.assertEqual(self.events.take([entry(1, 1, "a", encoding="base64"), raw(2, 2, b"b")]),
+                         [("stdout", b"b")])
+
     def test_acknowledges_by_number_size_and_time(self) -> None:
         self.assertFalse(self.events.is_due(now=1000))
         self.events.take([entry(1, 1)])

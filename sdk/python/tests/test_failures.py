@@ -5,8 +5,10 @@ import asyncio
 import json
 import os
 import signal
+import threading
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -36,6 +38,8 @@ class EndTest(SandboxTest):
     def test_a_rejected_step(self) -> None:
         with self.assertRaisesRegex(Rejected, "timeoutSeconds"):
             self.execute("echo never", timeout=0)
+        with self.assertRaisesRegex(Rejected, "command"):
+            self.execute([])
         with self.assertRaisesRegex(Rejected, "no-such-command: command not found"):
             self.execute(["no-such-command"])
         with self.assertRaisesRegex(Rejected, "no-such-directory"):
@@ -89,6 +93,33 @@ class EndTest(SandboxTest):
         self.wait_for_end()
 
 
+    def test_a_task_that_is_cancelled_twice_cancels_the_step(self) -> None:
+        """As a cancel scope of anyio does."""
+        async def run() -> None:
+            started = asyncio.Event()
+            async with AsyncSandbox(self.url, JOB) as sandbox:
+                task = asyncio.create_task(sandbox.run(
+                    self.LONG, cwd=str(self.work), on_stdout=lambda text: started.set()))
+                await asyncio.wait_for(started.wait(), BOUND_SECONDS)
+                while not task.done():
+                    task.cancel()
+                    await asyncio.sleep(0)
+        asyncio.run(run())
+        self.wait_for_end()
+
+    def test_answers_of_others_are_ignored(self) -> None:
+        gate, let_continue = self.gate()
+
+        def disturb(text: str) -> None:
+            step = json.loads(self.redis.lindex(self.key("inflight"), -1))
+            for answer in "text", '{"exitCode":"a"}', '{"exitCode":0,"end":5}':
+                self.redis.rpush(self.key(f"results:{step['replyTo']}"), answer)
+            let_continue()
+        with mock.patch.object(_exchange, "LOST_SECONDS", 3):
+            with self.assertRaises(Interrupted):
+                self.execute(f"echo a; {gate}; exit 3", on_stdout=disturb)
+
+
 class AgentTest(SandboxTest):
     STARTS_AGENT = False
 
@@ -117,6 +148,10 @@ class AgentTest(SandboxTest):
         self.redis.set(self.key("heartbeat"), json.dumps({"Version": "0.2.0", "Features": features}))
         with self.assertRaisesRegex(Rejected, "lacks flowControl, raw: it needs version 0.3"):
             self.execute("true")
+        for value in "null", "5", '"flowControl replyTo raw"':
+            self.redis.set(self.key("heartbeat"), f'{{"Features":{value}}}')
+            with self.assertRaisesRegex(Rejected, "lacks flowControl, replyTo, raw"):
+                self.execute("true")
         self.assertEqual(self.redis.llen(self.key("in")), 0)
 
     def test_an_agent_that_is_killed_and_replaced(self) -> None:
@@ -189,6 +224,32 @@ class EventsLostTest(SandboxTest):
             self.redis.delete(self.key("events"))
         with self.assertRaisesRegex(LinesLost, "^2 events are missing"):
             self.execute(f"echo a; {gate}; echo b", on_stdout=delete)
+
+    def test_missing_events_are_noticed_while_others_add_entries(self) -> None:
+        gate, let_end = self.gate()
+        is_over = threading.Event()
+
+        def flood() -> None:
+            while not is_over.is_set():
+                pipeline = self.redis.pipeline(transaction=False)
+                for _ in range(500):
+                    pipeline.xadd(self.key("events"), {"note": "1"}, maxlen=20000)
+                pipeline.execute()
+
+        def delete(text: str) -> None:
+            let_end()
+            wait_for(lambda: self.redis.get(self.key("started")) is None, "end")
+            self.redis.delete(self.key("events"))
+            floods.extend(self.background(flood) for _ in range(2))
+        floods: list[Callable[[], object]] = []
+        try:
+            join = self.background(lambda: self.execute(f"echo a; {gate}; echo b", on_stdout=delete))
+            with self.assertRaisesRegex(LinesLost, "^2 events are missing"):
+                join()
+        finally:
+            is_over.set()
+            for end in floods:
+                end()
 
     def test_a_stream_that_begins_again_with_lower_ids(self) -> None:
         gate, let_continue = self.gate()

@@ -39,7 +39,7 @@ class FilesTest(SandboxTest):
         self.assertEqual(self.files.read(path), "")
         Path(path).write_bytes(b"\xff")
         self.assertEqual(self.files.read_bytes(path), b"\xff")
-        with self.assertRaises(UnicodeDecodeError):
+        with self.assertRaises(FileError):
             self.files.read(path)
 
     def test_large_binary_files(self) -> None:
@@ -212,6 +212,33 @@ class FilesTest(SandboxTest):
             left_out = self.files.download(self.path("d"), self.local / "in/copy")
         self.assertEqual(len(left_out), 8)
         self.assertEqual(tree(self.local), {"in": None, "in/copy": None, "in/copy/ok": b"ok"})
+
+    def test_what_has_no_place_is_left_out(self) -> None:
+        (self.local / "tree").mkdir()
+        (self.local / os.fsdecode(b"tree/\xff")).write_text("not UTF-8")
+        (self.local / "tree/ok").write_text("ok")
+        self.assertEqual(self.files.upload(self.local / "tree", self.path("copy")),
+                         [str(self.local / os.fsdecode(b"tree/\xff"))])
+        (self.work / "copy/sub").mkdir()
+        (self.work / "copy/a").write_text("a")
+        (self.local / "back/a").mkdir(parents=True)
+        (self.local / "back/sub").write_text("kept")
+        left_out = self.files.download(self.path("copy"), self.local / "back")
+        self.assertEqual(left_out, [self.path("copy/a"), self.path("copy/sub")])
+        self.assertEqual(tree(self.local / "back"), {"a": None, "sub": b"kept", "ok": b"ok"})
+
+    def test_a_large_file_whose_name_ends_with_a_newline(self) -> None:
+        Path(self.path("a")).write_text("kept")
+        self.files.write(self.path("a\n"), bytes(26 * 1024 * 1024))
+        self.assertEqual(Path(self.path("a")).read_text(), "kept")
+        self.assertEqual(Path(self.path("a\n")).stat().st_size, 26 * 1024 * 1024)
+
+    def test_text_is_utf8_with_or_without_a_byte_order_mark(self) -> None:
+        self.files.write(self.path("a"), "\ufeffé")
+        self.assertEqual(self.files.read(self.path("a")), "é")
+        self.files.write(self.path("a"), b"\xff")
+        with self.assertRaisesRegex(FileError, "is not UTF-8"):
+            self.files.read(self.path("a"))
 
     def test_secrets_that_are_masked_are_an_error(self) -> None:
         """A step of the server has named the secret, which the agent masks from then on."""

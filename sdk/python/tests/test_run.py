@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import threading
 import time
 import unittest
@@ -103,6 +105,28 @@ class RunTest(SandboxTest):
         self.execute("echo a")
         self.assertEqual(self.redis.keys(self.key("results*")), [])
         self.assertEqual(self.redis.llen(self.key("in")), 0)
+
+
+    def test_secrets_are_masked(self) -> None:
+        result = self.execute("echo $A", env={"A": "secret-value"}, secrets=["A"])
+        self.assertEqual(result.stdout, "***\n")
+
+    def test_text_is_sent_as_utf8(self) -> None:
+        """As JSON escapes, the step would be too large for the agent."""
+        text = "é" * 12 * 1024 * 1024
+        self.assertTrue(self.execute(["cat"], stdin=text).stdout == text)
+
+    def test_a_unix_socket(self) -> None:
+        path = str(self.directory / "socket")
+        with subprocess.Popen([os.environ.get("REDIS_SERVER") or "redis-server", "--port", "0",
+                               "--unixsocket", path, "--save", "", "--dir", str(self.directory)],
+                              stdout=subprocess.DEVNULL) as server:
+            try:
+                wait_for(lambda: os.path.exists(path), "socket")
+                with Sandbox(f"unix://{path}", JOB) as sandbox:
+                    self.assertFalse(sandbox.ping())
+            finally:
+                server.terminate()
 
 
 class CallersTest(SandboxTest):
