@@ -514,9 +514,11 @@ static int find_pushed(struct program *program, const char *id, bool *found, str
   return result;
 }
 
+/* After a silence, the network may still deliver what was sent, so the step is not sent again. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error) {
   bool found;
   for (int64_t lost_ms = 0;;) {
+    const int64_t sent_ms = clock_monotonic_ms();
     switch (pipeline_ask(program->redis, WORDS("LPUSH", program->keys.in, json), reply_to_nothing,
                          NULL, INT64_MAX, error)) {
     case PIPELINE_ANSWERED:
@@ -534,6 +536,8 @@ int job_push(struct program *program, const char *id, const char *json, struct e
     }
     if (found)
       return 0;
+    if (clock_monotonic_ms() - sent_ms >= PIPELINE_SILENT_MS)
+      return error_set(error, "redis did not answer in time; %.36s may still run", id);
     lost_ms = lost_ms != 0 ? lost_ms : clock_monotonic_ms();
     if (clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS ||
         pipeline_is_stopped(program->redis)) {

@@ -82,7 +82,8 @@ char *job_read_running(struct program *program);
 /* Returns the target of a step in `inflight`, which the caller frees, or "". */
 char *job_describe_taken(struct program *program, const char *id);
 
-/* Pushes a step exactly once. If the connection is lost meanwhile, looks whether Redis has it. */
+/* Pushes a step, and never twice. If the connection is lost meanwhile, looks whether Redis has it. An
+   error says if the step may still run. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);
 
 /* Takes the step's result out of its list. The caller frees it; NULL: there is none. */

@@ -10,9 +10,6 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* The longest pause before or within a reply. An XREAD blocks for 1 s. */
-#define REPLY_MS 10000
-
 #define TURN_MS 200
 
 /* A loss is reported after this time if connecting has failed, or if there is no answer at all. */
@@ -58,7 +55,7 @@ static void send_pending(struct pipeline *self) {
     self->unsent = &command->next;
     self->sent = 0;
   }
-  redis_connection_set_reply_timeout(self->connection, self->first != NULL ? REPLY_MS : 0);
+  redis_connection_set_reply_timeout(self->connection, self->first != NULL ? PIPELINE_SILENT_MS : 0);
 }
 
 static struct pending_command *dequeue_all(struct pipeline *self) {

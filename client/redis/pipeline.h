@@ -25,6 +25,10 @@ struct pipeline;
 /* A call fails if Redis is away for this time. */
 #define PIPELINE_TIMEOUT_MS 15000
 
+/* The longest pause before or within a reply: then the connection is given up. An XREAD blocks for
+   1 s. */
+#define PIPELINE_SILENT_MS 10000
+
 /* The words of a command, which end with NULL. */
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 

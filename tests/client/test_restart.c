@@ -1,6 +1,7 @@
 /* sandbox run while Redis is killed and restarted with its data: each line arrives once, and the
    exit code is kept. */
 
+#include "tests/support/proxy.h"
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
@@ -96,4 +97,30 @@ DURABLE_TEST(a_frozen_redis_is_reported_as_gone) {
   redis_server_thaw(job->server);
   assert_non_null(strstr(agent_process_log(client), "redis is gone"));
   agent_process_free(client);
+}
+
+static bool has_asked_and_waits(void *context) {
+  return strstr(job_ask_text(context, "CLIENT LIST"), "name=sandbox-run ") != NULL;
+}
+
+/* The network may deliver the step after the client has given up its connection. */
+JOB_TEST(a_step_is_not_pushed_again_after_a_silence) {
+  const char *input = job_path(job, "input"), *runs = job_path(job, "runs");
+  struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
+  assert_int_equal(mkfifo(input, 0600), 0);
+  struct agent_process *client = sandbox_start(
+      job, job_format(
+               job, "exec $S -u redis://127.0.0.1:%d run --detach -w . -i -- sh -c 'cat >>%s' <%s",
+               proxy_port(proxy), runs, input));
+  const int input_fd = open(input, O_WRONLY | O_CLOEXEC);
+  assert_true(wait_until(has_asked_and_waits, job, WAIT_BOUND_MS));
+  proxy_freeze(proxy, RELAY_HEARTBEAT); /* the role of a connection that reads the heartbeat */
+  assert_int_equal(write(input_fd, "ran\n", 4), 4);
+  close(input_fd);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  assert_non_null(strstr(agent_process_log(client), " may still run"));
+  agent_process_free(client);
+  job_shut_down(job);
+  assert_int_equal(access(runs, F_OK), -1); /* it was not pushed on another connection */
+  proxy_stop(proxy);
 }
