@@ -77,7 +77,7 @@ update-deps:
 	@deps/fetch --update
 
 clean:
-	@find build -mindepth 1 -maxdepth 1 ! -name src ! -name servers -exec rm -rf {} + 2>/dev/null || true
+	@find build -mindepth 1 -maxdepth 1 ! -name src ! -name servers ! -name kubectl -exec rm -rf {} + 2>/dev/null || true
 distclean:
 	@rm -rf build compile_commands.json .cache/clangd
 help:
