@@ -608,6 +608,13 @@ int job_cancel(struct program *program, const struct job_agent *agent, const cha
 }
 
 int job_shut_down(struct program *program, const char *id, struct error *error) {
-  return push_message(program, program->keys.in, "{\"schemaVersion\":1,\"stepId\":", id,
-                      ",\"kind\":\"shutdown\"}", error);
+  char *json = memory_format("{\"schemaVersion\":1,\"stepId\":\"%s\",\"kind\":\"shutdown\"}", id);
+  const enum pipeline_answer answer =
+      pipeline_ask(program->redis, WORDS("LPUSH", program->keys.in, json), reply_to_nothing, NULL,
+                   INT64_MAX, error);
+  free(json);
+  if (answer == PIPELINE_LOST)
+    return error_set(error, "the connection to redis was lost; sandbox ps shows whether the "
+                            "shutdown waits, and whether the agent is gone");
+  return answer == PIPELINE_ANSWERED ? 0 : -1;
 }

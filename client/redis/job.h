@@ -108,5 +108,6 @@ int job_cancel(struct program *program, const struct job_agent *agent, const cha
 void job_acknowledge(struct program *program, const char *id, uint64_t seq, reply_handler *handler,
                      void *owner);
 
-/* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. */
+/* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. It is not pushed again
+   if the connection is lost, because a second one would stop the next agent. */
 int job_shut_down(struct program *program, const char *id, struct error *error);

@@ -17,9 +17,9 @@ struct scene {
   struct agent_process *client;
   struct buffer page;        /* PAGE elements */
   const char *scan, *events; /* replies to SCAN and XREAD */
-  bool has_agent, refuses_steps, is_broken;
+  bool has_agent, refuses_steps, loses_pushes, is_broken;
   struct buffer event, result; /* of the step that was pushed */
-  int pages, removals, pushes; /* LRANGE and SCAN; unanswered LREM; refused LPUSH */
+  int pages, removals, pushes; /* LRANGE and SCAN; unanswered LREM; refused or lost LPUSH */
 };
 
 static void add_bulk(struct buffer *out, const char *text) {
@@ -63,6 +63,10 @@ static const char *answer(void *owner, const char *command) {
   if (strncmp(command, "LPUSH", 5) == 0 && self->refuses_steps) {
     self->pushes++;
     return "-LOADING again and again\r\n";
+  }
+  if (strncmp(command, "LPUSH", 5) == 0 && self->loses_pushes) {
+    self->pushes++;
+    return NULL;
   }
   if (strncmp(command, "LPUSH", 5) == 0) {
     take_step(self, command);
@@ -235,6 +239,19 @@ SCENE_TEST(a_signal_ends_the_wait_for_an_unanswered_removal) {
   UNTIL(scene, scene->removals > 0);
   assert_int_equal(kill(agent_process_pid(scene->client), SIGTERM), 0);
   expect_exit(scene, 0, 10000);
+}
+
+/* A second one would stop the next agent of the job. */
+SCENE_TEST(a_shutdown_is_not_pushed_twice) {
+  scene->has_agent = scene->loses_pushes = true;
+  START(scene, "j", "shutdown");
+  UNTIL(scene, scene->pushes == 1);
+  fake_redis_close_connection(scene->server);
+  expect_exit(scene, 125, WAIT_BOUND_MS);
+  assert_int_equal(scene->pushes, 1);
+  assert_string_equal(agent_process_log(scene->client),
+                      "sandbox: the connection to redis was lost; sandbox ps shows whether the "
+                      "shutdown waits, and whether the agent is gone\n");
 }
 
 SCENE_TEST(a_signal_ends_a_push_that_is_repeated) {
