@@ -94,9 +94,8 @@ static void report_no_agent(struct doctor *self) {
   struct buffer fix =
       owner == NULL
           ? start_agent(self)
-          : doctor_fix(
-                "recreate its pod (kubectl logs POD says why it ended), or " START_AGENT,
-                self->program->job, "");
+          : doctor_fix("recreate its pod (kubectl logs POD says why it ended), or " START_AGENT,
+                       self->program->job, "");
   if (taken > 0)
     doctor_report(self, FINDING_PROBLEM, fix.bytes,
                   "no agent: no heartbeat, and %s step%s taken and not answered%s",

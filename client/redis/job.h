@@ -82,8 +82,8 @@ char *job_read_running(struct program *program);
 /* Returns the target of a step in `inflight`, which the caller frees, or "". */
 char *job_describe_taken(struct program *program, const char *id);
 
-/* Pushes a step, and never twice. If the connection is lost meanwhile, looks whether Redis has it. An
-   error says if the step may still run. */
+/* Pushes a step, and never twice. If the connection is lost meanwhile, looks whether Redis has it.
+   An error says if the step may still run. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);
 
 /* Takes the step's result out of its list. The caller frees it; NULL: there is none. */
@@ -108,6 +108,6 @@ int job_cancel(struct program *program, const struct job_agent *agent, const cha
 void job_acknowledge(struct program *program, const char *id, uint64_t seq, reply_handler *handler,
                      void *owner);
 
-/* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. It is not pushed again
-   if the connection is lost, because a second one would stop the next agent. */
+/* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. It is not pushed
+   again if the connection is lost, because a second one would stop the next agent. */
 int job_shut_down(struct program *program, const char *id, struct error *error);

@@ -55,7 +55,8 @@ static void send_pending(struct pipeline *self) {
     self->unsent = &command->next;
     self->sent = 0;
   }
-  redis_connection_set_reply_timeout(self->connection, self->first != NULL ? PIPELINE_SILENT_MS : 0);
+  redis_connection_set_reply_timeout(self->connection,
+                                     self->first != NULL ? PIPELINE_SILENT_MS : 0);
 }
 
 static struct pending_command *dequeue_all(struct pipeline *self) {
