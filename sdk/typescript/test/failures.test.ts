@@ -11,7 +11,6 @@ const count = 'echo run >>"$RUNS"; i=0; until [ -e "$GO" ]; do i=$((i + 1)); ech
 
 function assertComplete(output: string): void {
   const lines = output.split('\n'), last = lines.length - 2;
-  assert(last > 1000, output);
   for (let i = 0; i < last; i++) assert.equal(lines[i], `${i + 1}`);
   assert.equal(lines[last], `end ${last}`);
 }
