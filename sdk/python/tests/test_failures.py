@@ -72,6 +72,9 @@ class EndTest(SandboxTest):
         def interrupt() -> None:
             wait_for(lambda: len(self.events()) > 1, "output")
             os.kill(os.getpid(), signal.SIGINT)
+        # A shell that starts a program in the background lets it ignore SIGINT.
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, handler)
         join = self.background(interrupt)
         with self.assertRaises(KeyboardInterrupt):
             self.execute(self.LONG)
