@@ -43,14 +43,12 @@ static struct job *begin(struct agents *agents, int which) {
   return job;
 }
 
-static struct job *start(struct agents *agents, int which, const char *cycles,
-                         const char *variable) {
+/* The variable has the form NAME=value. */
+static void start(struct agents *agents, int which, const char *cycles, const char *variable) {
   struct job *job = begin(agents, which);
-  const char *const environment[] = {
-      job_format(job, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=%s", variable), NULL};
-  job->setup.environment = variable == NULL ? NULL : environment;
+  const char *const environment[] = {variable, NULL};
+  job->setup.environment = environment;
   job_start_agent(job, cycles == NULL ? NULL : "--idle-cycles", cycles, NULL);
-  return job;
 }
 
 /* The step exists before the agent, and takes this long. */
@@ -138,8 +136,8 @@ static int start_all(void **state) {
   start_with_step(agents, STEP_COUNTS, LONG_STEP_S);
   start_with_step(agents, AFTER_A_STEP, SHORT_STEP_S);
   start(agents, BY_FLAG, "1", NULL);
-  start(agents, BY_VARIABLE, NULL, "1");
-  start(agents, FLAG_WINS, "1", "1000");
+  start(agents, BY_VARIABLE, NULL, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=1");
+  start(agents, FLAG_WINS, "1", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=1000");
   job_start_agent(begin(agents, OTHER_CODE), "--idle-cycles", "1", "--idle-exit-code", "125", NULL);
   wait_until(all_have_left, agents, LONG_STEP_S * 1000 + CYCLE_MS + 3 * WAIT_BOUND_MS);
   return 0;
