@@ -79,9 +79,8 @@ struct idle_query {
    messages. */
 static bool find_idle(void *context) {
   struct idle_query *query = context;
-  redisReply *reply = redisCommand(query->rig->redis, "CLIENT LIST");
-  if (reply == NULL || reply->str == NULL)
-    fail_msg("redis-server does not list its clients");
+  redisAppendCommand(query->rig->redis, "CLIENT LIST");
+  redisReply *reply = rig_reply(query->rig->redis);
   query->found = 0;
   char *rest = NULL;
   for (char *line = strtok_r(reply->str, "\n", &rest); line != NULL;
