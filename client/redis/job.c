@@ -514,7 +514,9 @@ static int find_pushed(struct program *program, const char *id, bool *found, str
   return result;
 }
 
-/* After a silence, the network may still deliver what was sent, so the step is not sent again. */
+/* After a silence, the network may still deliver what was sent, so the step is not sent again. A
+   loss that comes late counts as one: the timer of the connection may have started before the
+   push. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error) {
   bool found;
   for (int64_t lost_ms = 0;;) {
@@ -530,13 +532,14 @@ int job_push(struct program *program, const char *id, const char *json, struct e
     case PIPELINE_LOST:
       break;
     }
+    const bool was_silent = clock_monotonic_ms() - sent_ms >= PIPELINE_SILENT_MS / 2;
     if (find_pushed(program, id, &found, error) != 0) {
       const struct error why = *error;
       return error_set(error, "%s; %.36s may still run", why.text, id);
     }
     if (found)
       return 0;
-    if (clock_monotonic_ms() - sent_ms >= PIPELINE_SILENT_MS)
+    if (was_silent)
       return error_set(error, "redis did not answer in time; %.36s may still run", id);
     lost_ms = lost_ms != 0 ? lost_ms : clock_monotonic_ms();
     if (clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS ||
