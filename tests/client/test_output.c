@@ -75,6 +75,17 @@ static void add_event(struct job *job, int seq, const char *kind, const char *li
   job_do(job, "XADD sandbox:%s:events * data %s", job->id, event);
 }
 
+/* Lets the stopped client read how the step has ended, and expects it to exit with that code. */
+static void end_step(struct job *job, struct agent_process *client, int code, int events) {
+  add_event(job, events, "completed", job_format(job, "exit=%d timedOut=False", code));
+  job_do(job, "LPUSH sandbox:%s:results:" ID " %s", job->id,
+         job_json(job, "{'stepId':'" ID "','exitCode':%d,'eventCount':%d}", code, events));
+  job_do(job, "DEL sandbox:%s:in", job->id);
+  assert_int_equal(kill(agent_process_pid(client), SIGCONT), 0);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), code);
+  agent_process_free(client);
+}
+
 /* The standard streams may be one file, whose reader expects the order of the events. */
 JOB_TEST_NO_AGENT(standard_output_and_error_in_one_file_keep_their_order) {
   const char *file = job_path(job, "both");
@@ -86,13 +97,7 @@ JOB_TEST_NO_AGENT(standard_output_and_error_in_one_file_keep_their_order) {
   add_event(job, 1, "started", "true");
   for (int seq = 2; seq < 8; seq++)
     add_event(job, seq, seq % 2 == 0 ? "stderr" : "stdout", job_format(job, "%d", seq));
-  add_event(job, 8, "completed", "exit=0 timedOut=False");
-  job_do(job, "LPUSH sandbox:%s:results:" ID " %s", job->id,
-         "{\"stepId\":\"" ID "\",\"exitCode\":0,\"eventCount\":8}");
-  job_do(job, "DEL sandbox:%s:in", job->id);
-  assert_int_equal(kill(agent_process_pid(client), SIGCONT), 0);
-  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 0);
-  agent_process_free(client);
+  end_step(job, client, 0, 8);
   sandbox_expect(job, job_format(job, "tr '\\n' ' ' <%s", file), 0, "2 3 4 5 6 7 ", "");
 }
 
@@ -113,13 +118,7 @@ JOB_TEST_NO_AGENT(a_reader_that_has_read_everything_does_not_change_the_exit_cod
   assert_int_equal(read(reader, text, sizeof text), 2);
   assert_int_equal(kill(agent_process_pid(client), SIGSTOP), 0);
   close(reader);
-  add_event(job, 3, "completed", "exit=7 timedOut=False");
-  job_do(job, "LPUSH sandbox:%s:results:" ID " %s", job->id,
-         "{\"stepId\":\"" ID "\",\"exitCode\":7,\"eventCount\":3}");
-  job_do(job, "DEL sandbox:%s:in", job->id);
-  assert_int_equal(kill(agent_process_pid(client), SIGCONT), 0);
-  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 7);
-  agent_process_free(client);
+  end_step(job, client, 7, 3);
 }
 
 /* Returns the flags of open(2) of a descriptor. */

@@ -104,7 +104,7 @@ class ConnectionTest(SandboxTest):
             join()
         self.assertEqual(self.runs(), 1)
 
-    def test_a_shutdown_whose_reply_is_lost_is_not_repeated(self) -> None:
+    def shut_down_without_reply(self) -> None:
         proxy = Proxy(self.port, b"LPUSH\r\n$18\r\n" + self.key("in").encode(), loses_reply=True)
         self.addCleanup(proxy.close)
         with Sandbox(f"redis://127.0.0.1:{proxy.port}", JOB) as sandbox:
@@ -112,15 +112,13 @@ class ConnectionTest(SandboxTest):
         self.assertEqual(self.agent.wait(60), 0)
         self.assertEqual(self.redis.llen(self.key("in")), 0)
 
+    def test_a_shutdown_whose_reply_is_lost_is_not_repeated(self) -> None:
+        self.shut_down_without_reply()
+
     def test_a_shutdown_is_not_repeated_while_its_agent_exits(self) -> None:
         """The agent waits 5 s for what earlier steps left in the background."""
         self.execute("trap '' TERM; while :; do sleep 0.1; done >/dev/null 2>&1 & echo a")
-        proxy = Proxy(self.port, b"LPUSH\r\n$18\r\n" + self.key("in").encode(), loses_reply=True)
-        self.addCleanup(proxy.close)
-        with Sandbox(f"redis://127.0.0.1:{proxy.port}", JOB) as sandbox:
-            sandbox.shutdown()
-        self.assertEqual(self.agent.wait(60), 0)
-        self.assertEqual(self.redis.llen(self.key("in")), 0)
+        self.shut_down_without_reply()
 
     def test_a_step_on_a_silent_connection_is_not_pushed_again(self) -> None:
         """Redis may get it later. It then runs, unless the agent reads the cancel after that."""

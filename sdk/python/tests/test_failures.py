@@ -95,7 +95,6 @@ class EndTest(SandboxTest):
         asyncio.run(run())
         self.wait_for_end()
 
-
     def test_a_task_that_is_cancelled_twice_cancels_the_step(self) -> None:
         """As a cancel scope of anyio does."""
         async def run() -> None:
