@@ -102,8 +102,11 @@ int main(int argc, char **argv) {
     if (stops && !is_next_stopped(at + 1))
       stop_again(children, seen);
     int last = last_pid(loadavg);
-    if (last < at || last > at + AHEAD)
+    if (last < at || last > at + AHEAD) {
+      if (stops)
+        kill(at + 1, SIGCONT); /* it may be stopped, and nobody else continues it */
       at = last;
+    }
     while (at < last) {
       bool is_child = parent_of(++at) == agent;
       if (stops && !is_child)
