@@ -261,6 +261,26 @@ void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, c
 
 /* --- the execution --------------------------------------------------------------------------- */
 
+/* Makes a system call. Returns 0, or the errno. The variable errno is the supervisor's, too, whose
+   next system call may fail before the child has read it: with EINTR, at every SIGCONT. */
+static int call_kernel(long number, const void *first, const void *second, const void *third) {
+#if defined(__x86_64__)
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(first), "S"(second), "d"(third)
+                   : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long result __asm__("x0") = (long)first;
+  register const void *x1 __asm__("x1") = second, *x2 __asm__("x2") = third;
+  __asm__ volatile("svc 0" : "+r"(result) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+#else
+#error "the system call of this machine is missing"
+#endif
+  return result < 0 ? (int)-result : 0;
+}
+
 /* A candidate is an entry of PATH and the command's name. execve(2) rejects a path longer than
    PATH_MAX, also if it was cut here. */
 #define CANDIDATE_SIZE (PATH_MAX + 2)
@@ -293,8 +313,7 @@ struct path_search {
    tried. */
 static bool try_candidate(const struct exec_command *self, const char *path,
                           struct path_search *search) {
-  (void)execve(path, self->argv, self->envp);
-  int error = errno;
+  const int error = call_kernel(SYS_execve, path, self->argv, self->envp);
   if (search->path[0] == '\0')
     (void)snprintf(search->path, sizeof search->path, "%s", path);
   if (error == ENOENT && access(path, F_OK) != 0)
@@ -408,11 +427,10 @@ static const char *find_directory(const struct exec_command *self, char space[PA
 /* Returns whether the command may be executed. `*is_there`: in that directory. */
 static bool enter_directory(const struct exec_command *self, const char *directory,
                             struct exec_failure *failure, bool *is_there) {
-  *is_there = directory != NULL && chdir(directory) == 0;
-  if (*is_there || directory == NULL ||
-      (self->directory_may_be_missing && exec_command_is_missing(errno)))
+  const int error = directory != NULL ? call_kernel(SYS_chdir, directory, NULL, NULL) : 0;
+  *is_there = directory != NULL && error == 0;
+  if (error == 0 || (self->directory_may_be_missing && exec_command_is_missing(error)))
     return true;
-  int error = errno;
   set_failure(failure, EXEC_NO_DIRECTORY, error, "working directory ", directory, "",
               about(180, ": ", strerror(error), ""));
   return false;

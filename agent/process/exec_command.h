@@ -48,8 +48,8 @@ struct exec_command {
 
 /*
  * Enters the directory and executes the command with an empty signal mask. Returns only if that
- * fails. A child that shares the memory of its supervisor calls it. So it allocates nothing, and
- * changes only `failure`, errno, and this process's directory and signal mask.
+ * fails. A child that shares the memory of its supervisor calls it. So it allocates nothing, never
+ * reads errno, and changes only `failure`, errno, and this process's directory and signal mask.
  */
 void exec_command(const struct exec_command *self, struct exec_failure *failure);
 

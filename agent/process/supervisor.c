@@ -8,8 +8,8 @@
  * copied. Unlike after vfork(2), this process goes on, because the child may wait long: at the
  * gate, or for a dead file system; and execve(2) does not wake it, which would cost 5 % of a step.
  * The child has its own stack, allocates nothing, and changes nothing here but errno, which the two
- * share: code that reads errno here while a child waits must be correct for any value. The memory
- * that the child reads stays until the command has ended.
+ * share. So the child never reads errno, and code that reads it here while a child waits must be
+ * correct for any value. The memory that the child reads stays until the command has ended.
  *
  * A command's status is stored before the command is reaped, so that it is known even if somebody
  * kills the supervisor.

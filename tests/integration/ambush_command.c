@@ -3,6 +3,7 @@
  *
  *   ambush memory AGENT FILE   tries to open the memory of each child, to write into it
  *   ambush stop AGENT FILE     stops each child, again and again
+ *   ambush wake AGENT FILE     sends SIGCONT to the newest child, again and again
  *
  * Exits after SIGTERM, if FILE.end exists, if the agent is dead, or after two minutes. FILE then
  * has the number of children that were seen and, for "memory", how many were opened.
@@ -73,10 +74,15 @@ static bool open_memory(int pid) {
   return false;
 }
 
-/* Returns the newest child of the agent; `seen` counts all children. */
+/* `seen` counts all children. */
 static void stop_again(const int *children, int seen) {
   for (int i = 0; i < CHILDREN && i < seen; i++)
     kill(children[i], SIGSTOP);
+}
+
+static void wake_again(const int *children, int seen) {
+  if (seen > 0)
+    kill(children[(seen - 1) % CHILDREN], SIGCONT);
 }
 
 /* Stops the pid that is expected next, before anything else is known about it. */
@@ -90,7 +96,7 @@ static bool is_next_stopped(int pid) {
 int main(int argc, char **argv) {
   if (argc != 4)
     return 2;
-  const bool stops = strcmp(argv[1], "stop") == 0;
+  const bool stops = strcmp(argv[1], "stop") == 0, wakes = strcmp(argv[1], "wake") == 0;
   const int agent = atoi(argv[2]);
   char end_path[512];
   snprintf(end_path, sizeof end_path, "%s.end", argv[3]);
@@ -99,7 +105,9 @@ int main(int argc, char **argv) {
   int seen = 0, opened = 0, at = last_pid(loadavg), children[CHILDREN];
   for (long long end = now_us() + 120000000LL;
        !is_over && now_us() < end && kill(agent, 0) == 0 && access(end_path, F_OK) != 0;) {
-    if (stops && !is_next_stopped(at + 1))
+    if (wakes)
+      wake_again(children, seen);
+    else if (stops && !is_next_stopped(at + 1))
       stop_again(children, seen);
     int last = last_pid(loadavg);
     if (last < at || last > at + AHEAD) {
@@ -111,7 +119,7 @@ int main(int argc, char **argv) {
       bool is_child = parent_of(++at) == agent;
       if (stops && !is_child)
         kill(at, SIGCONT);
-      else if (is_child && stops)
+      else if (is_child && (stops || wakes))
         children[seen % CHILDREN] = at;
       else if (is_child)
         opened += open_memory(at);

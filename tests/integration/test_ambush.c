@@ -65,3 +65,25 @@ JOB_TEST_NO_AGENT(a_supervisor_that_is_stopped_at_its_start_delays_only_its_step
   job_stop_agent(job, SIGTERM);
   assert_in_range(end_attack(job, file, &opened), 1, 100 * STEPS);
 }
+
+/* SIGCONT sets the errno of a supervisor. A command's child shares errno until it has found the
+   command. The first steps leave background processes, so that the other steps get a supervisor
+   that the attack has seen. */
+JOB_TEST_NO_AGENT(a_supervisor_that_gets_signals_all_the_time_starts_its_commands) {
+  enum { BACKGROUND_STEPS = 5, STEPS = 100, ENTRIES = 100 };
+  static const char entry[] = "/nowhere:";
+  char path[ENTRIES * sizeof entry + sizeof "/bin"] = "";
+  int opened;
+  for (int i = 0; i < ENTRIES; i++)
+    strcat(path, entry);
+  strcat(path, "/bin");
+  const char *file = start_attack(job, "wake");
+  for (int i = 0; i < STEPS; i++) {
+    cJSON *step = i < BACKGROUND_STEPS ? job_script(job, "sleep 1 >/dev/null 2>&1 & echo up")
+                                       : job_step(job, "echo", "up", NULL);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "PATH", path);
+    job_expect_result(job, job_run(job, step), 0, NULL, "up\n");
+  }
+  assert_in_range(end_attack(job, file, &opened), 1, 10 * STEPS);
+  job_stop_agent(job, SIGTERM);
+}

@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <sys/mman.h>
 
 #include "agent/process/exec_command.h"
@@ -210,4 +211,49 @@ TRIAL_TEST(a_directory_that_may_be_missing_is_skipped) {
   refused(trial, "/no/such/place", "./gone", "PATH=", "cannot run ./gone: no such file");
   refused(trial, "/usr", "./gone", "PATH=", "cannot run /usr/./gone: no such file");
   free(own);
+}
+
+/* What a child executes that shares this process's memory. */
+struct shared_trial {
+  struct exec_command command;
+  struct exec_failure *failure;
+};
+
+/* AddressSanitizer does not know the child's stack. */
+__attribute__((no_sanitize("address"))) static int execute(void *context) {
+  const struct shared_trial *self = context;
+  exec_command(&self->command, self->failure);
+  _exit(127);
+}
+
+/* As a supervisor's child does, it shares errno with this process, which sets it all the time. */
+static void execute_while_errno_changes(struct shared_trial *self) {
+  enum { STACK_SIZE = 64 * 1024 };
+  char *stack = malloc(STACK_SIZE);
+  assert_non_null(stack);
+  memset(self->failure, 0, sizeof *self->failure);
+  const pid_t pid = clone(execute, stack + STACK_SIZE, CLONE_VM | SIGCHLD, self);
+  assert_true(pid > 0);
+  while (waitpid(pid, NULL, WNOHANG) == 0)
+    for (int i = 0; i < 100; i++)
+      (void)close(-1);
+  free(stack);
+}
+
+TRIAL_TEST(an_error_of_the_process_that_shares_its_memory_is_not_the_commands) {
+  enum { ROUNDS = 100, ENTRIES = 100 };
+  static const char entry[] = "/nowhere:";
+  char path[sizeof "PATH=" + ENTRIES * sizeof entry] = "PATH=";
+  for (int i = 0; i < ENTRIES; i++)
+    strcat(path, entry);
+  char *argv[] = {"no-such-command", NULL}, *envp[] = {path, NULL};
+  struct shared_trial shared = {.command = {.argv = argv,
+                                            .envp = envp,
+                                            .directory = "/no/such/place",
+                                            .directory_may_be_missing = true},
+                                .failure = trial->failure};
+  for (int i = 0; i < ROUNDS; i++) {
+    execute_while_errno_changes(&shared);
+    assert_string_equal(trial->failure->reason.text, "no-such-command: command not found on PATH");
+  }
 }
