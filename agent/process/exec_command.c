@@ -264,19 +264,17 @@ void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, c
 /* Makes a system call. Returns 0, or the errno. The variable errno is the supervisor's, too, whose
    next system call may fail before the child has read it: with EINTR, at every SIGCONT. */
 static int call_kernel(long number, const void *first, const void *second, const void *third) {
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long result __asm__("x0") = (long)first;
+  register const void *x1 __asm__("x1") = second, *x2 __asm__("x2") = third;
+  __asm__ volatile("svc 0" : "+r"(result) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+#else /* x86-64, which the constraints require */
   long result;
   __asm__ volatile("syscall"
                    : "=a"(result)
                    : "a"(number), "D"(first), "S"(second), "d"(third)
                    : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-  register long x8 __asm__("x8") = number;
-  register long result __asm__("x0") = (long)first;
-  register const void *x1 __asm__("x1") = second, *x2 __asm__("x2") = third;
-  __asm__ volatile("svc 0" : "+r"(result) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-#else
-#error "the system call of this machine is missing"
 #endif
   return result < 0 ? (int)-result : 0;
 }
