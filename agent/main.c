@@ -14,6 +14,7 @@
 
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
+#include "agent/frontends/http/connection/listener.h"
 #include "agent/frontends/mcp/frontend.h"
 #include "agent/frontends/once/frontend.h"
 #include "agent/frontends/redis/connection/tls.h"
@@ -69,15 +70,20 @@ static struct frontend *make_frontend(const struct options *options, struct even
 
 /* The secrets in the agent's memory. */
 struct own_secrets {
-  const struct redis_url *url;
+  char *redis_password, *http_key; /* NULL: none */
   struct secrets *secrets;
 };
+
+static void erase(char *text) {
+  if (text != NULL)
+    explicit_bzero(text, strlen(text));
+}
 
 /* Called in a supervisor. */
 static void forget_secrets(void *owner) {
   const struct own_secrets *self = owner;
-  if (self->url->password != NULL)
-    explicit_bzero(self->url->password, strlen(self->url->password));
+  erase(self->redis_password);
+  erase(self->http_key);
   masker_erase(&self->secrets->masker);
 }
 
@@ -85,8 +91,8 @@ static void forget_secrets(void *owner) {
 static int serve(const struct options *options, const struct startup *startup,
                  const struct process_title *title, struct secrets *secrets,
                  const struct log *log) {
-  bool redis = options->action == OPTIONS_RUN;
-  struct own_secrets own = {&options->url, secrets};
+  bool has_idle_limit = options->action == OPTIONS_RUN || options->action == OPTIONS_HTTP;
+  struct own_secrets own = {options->url.password, options->http.key, secrets};
   struct engine_options engine_options = {
       .base = loop_event_base_new(),
       .log = log,
@@ -100,7 +106,8 @@ static int serve(const struct options *options, const struct startup *startup,
                      .oom_score_fd = startup->oom_score_fd,
                      .title = title},
       .signal_fd = startup->signal_fd,
-      .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
+      .idle_limit_ms =
+          has_idle_limit ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->redis.job_id,
       .kind = {.environment = environ, .known = kinds},
@@ -142,6 +149,12 @@ static int prepare_tls(struct options *options, const struct log *log, struct er
   return url->tls != NULL ? 0 : -1;
 }
 
+/* Binds the address before any other process exists that could take the port. */
+static int bind_http(struct options *options, struct http_listener *listener, struct error *error) {
+  options->http.listener = listener;
+  return options->is_over_http ? http_listener_bind(listener, &options->http.address, error) : 0;
+}
+
 /* Completes the options of the frontends with what is no setting of their own. */
 static int complete(struct options *options, const struct log *log, struct error *error) {
   struct tool_settings *tools = &options->tools;
@@ -157,6 +170,8 @@ static int complete(struct options *options, const struct log *log, struct error
   options->files.concurrency = options->mcp.concurrency;
   options->files.verbose = options->verbose;
   options->stdio.version = options->mcp.program_version = SANDBOX_VERSION;
+  options->http.job_id = options->redis.job_id;
+  options->http.access.accepts_local_origins = options->action == OPTIONS_MCP;
   if (options->action == OPTIONS_RUN)
     return prepare_tls(options, log, error);
   options->files.rules.shell = tools->shell = startup_shell();
@@ -164,6 +179,8 @@ static int complete(struct options *options, const struct log *log, struct error
       startup_directory(&tools->directory, error) != 0)
     return -1;
   options->stdio.tools = options->mcp.tools = *tools;
+  if (options->is_over_http)
+    return error_set(error, "the frontends over HTTP are missing");
   return 0;
 }
 
@@ -186,32 +203,37 @@ static size_t secrets_max(void) {
 static int run_agent(struct options *options, const struct process_title *title) {
   unsigned long dropped = 0;
   struct secrets secrets = {0};
+  bool is_server = options->action == OPTIONS_RUN || options->is_over_http;
+  struct http_listener listener = {.count = 0};
   struct log log = {.dropped = &dropped,
-                    .least = options->verbose                 ? LOG_DEBUG
-                             : options->action != OPTIONS_RUN ? LOG_WARN
-                                                              : LOG_INFO,
+                    .least = options->verbose ? LOG_DEBUG
+                             : is_server      ? LOG_INFO
+                                              : LOG_WARN,
                     .job = options->redis.job_id,
                     .format = options->log_format,
                     .masker = &secrets.masker,
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  if (options->action != OPTIONS_RUN && options->action != OPTIONS_IPC &&
-      fcntl(STDOUT_FILENO, F_GETFD) < 0)
+  if (!is_server && options->action != OPTIONS_IPC && fcntl(STDOUT_FILENO, F_GETFD) < 0)
     return fail(&log, "standard output is closed");
   if (startup_init(&startup, options->dumpable, &error) != 0)
     return fail(&log, error.text);
   secrets_init(&secrets, options->mask_env, secrets_max, &log);
   if (options->url.password != NULL)
     secrets_add(&secrets, &log, "the password of Redis", options->url.password);
+  if (options->http.key != NULL)
+    secrets_add(&secrets, &log, "the key of HTTP", options->http.key);
   if (!startup.keeps_orphans)
     log_line(&log, LOG_WARN, NULL,
              "this kernel has no child subreaper: a process that leaves its step's tree is not "
              "killed with the step");
   startup_offer_tools();
-  int exit_code = complete(options, &log, &error) == 0
-                      ? serve(options, &startup, title, &secrets, &log)
-                      : fail(&log, error.text);
+  bool is_ready =
+      bind_http(options, &listener, &error) == 0 && complete(options, &log, &error) == 0;
+  int exit_code =
+      is_ready ? serve(options, &startup, title, &secrets, &log) : fail(&log, error.text);
+  http_listener_close(&listener);
   log_line(&log, LOG_INFO, NULL, "exiting with code %d", exit_code);
   tls_free(options->url.tls);
   startup_release(&startup);
@@ -248,8 +270,9 @@ int main(int argc, char **argv) {
   startup_hide_credentials(argc, argv);
   options_forget_variables();
   if (parsed != 0) {
-    (void)fprintf(stderr, "agent: %s\nTry 'agent --help'.\n", error.text);
-    return AGENT_EXIT_USAGE;
+    bool is_usage = error.code == 0;
+    (void)fprintf(stderr, "agent: %s\n%s", error.text, is_usage ? "Try 'agent --help'.\n" : "");
+    return is_usage ? AGENT_EXIT_USAGE : AGENT_EXIT_ERROR;
   }
   int exit_code = 0;
   if (options.action == OPTIONS_HELP || options.action == OPTIONS_VERSION)

@@ -16,8 +16,11 @@
 #include "base/variable.h"
 #include "wire/step.h"
 
-/* The frontends that a setting is for. An ACTION chooses the frontend; its variable, if it has one,
-   gives only its argument. */
+/* Calls that arrive over HTTP are a mode of their own: see mode_of. */
+enum { OVER_HTTP_SHIFT = 16 };
+
+/* The modes that a setting is for. An ACTION chooses the mode; its variable, if it has one, gives
+   only its argument. */
 enum {
   ACTION = 0,
   WITH_REDIS = 1 << OPTIONS_RUN,
@@ -25,15 +28,21 @@ enum {
   WITH_IPC = 1 << OPTIONS_IPC,
   WITH_STDIO = 1 << OPTIONS_STDIO,
   WITH_MCP = 1 << OPTIONS_MCP,
-  WITH_TOOLS = WITH_IPC | WITH_STDIO | WITH_MCP,
-  WITH_STEPS = WITH_REDIS | WITH_ONCE,
+  WITH_HTTP = 1 << OPTIONS_HTTP,
+  CALLS_OVER_HTTP = (WITH_STDIO | WITH_MCP) << OVER_HTTP_SHIFT,
+  OVER_HTTP = WITH_HTTP | CALLS_OVER_HTTP,
+  ALL_STDIO = WITH_STDIO | WITH_STDIO << OVER_HTTP_SHIFT,
+  ALL_MCP = WITH_MCP | WITH_MCP << OVER_HTTP_SHIFT,
+  WITH_TOOLS = WITH_IPC | ALL_STDIO | ALL_MCP,
+  WITH_SERVER = WITH_REDIS | WITH_HTTP,
+  WITH_STEPS = WITH_SERVER | WITH_ONCE,
   ALWAYS = WITH_STEPS | WITH_TOOLS
 };
 
 struct setting {
   const char *flag;
   const char *argument; /* its name in --help, in [=brackets] if it is optional; NULL: none */
-  unsigned frontends;   /* bits of WITH_…, or ACTION */
+  unsigned modes;       /* bits of WITH_…, or ACTION */
   enum options_action action;
   const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
   const char *alias;    /* another variable if that is not set; NULL: none */
@@ -114,6 +123,24 @@ static int parse_versions(struct options *self, const struct setting *setting, c
   return mcp_versions_parse(value, &self->mcp.versions, error);
 }
 
+static int parse_address(struct options *self, const struct setting *setting, const char *value,
+                         struct error *error) {
+  (void)setting;
+  return http_address_parse(&self->http.address, value, error);
+}
+
+static int parse_open(struct options *self, const struct setting *setting, const char *value,
+                      struct error *error) {
+  (void)setting;
+  return http_options_parse_open(&self->http, value, error);
+}
+
+static int parse_path(struct options *self, const struct setting *setting, const char *value,
+                      struct error *error) {
+  (void)setting;
+  return http_options_parse_path(&self->http, value, error);
+}
+
 /* The server of a run polls: every 250 ms it reads up to 10,000 events of the last step. At this
    rate it reads all of them, if no page takes it longer. */
 enum { EVENTS_PACE_OF_A_RUN = 20000 };
@@ -163,30 +190,31 @@ static const struct setting settings[] = {
              "(default: the host of the URL)"},
     {"insecure", NULL, WITH_REDIS, SWITCH(tls.insecure),
      .help = "With TLS: do not verify the server's certificate"},
-    {"job-id", "ID", WITH_STEPS, .variable = "JOB_ID", TEXT(redis.job_id),
-     .help = "Job whose steps to run"},
+    {"job-id", "ID", WITH_STEPS | OVER_HTTP, .variable = "JOB_ID", TEXT(redis.job_id),
+     .help = "Job whose steps to run; with --http only a name"},
     {"run-id", "ID", WITH_REDIS, .alias = "AGENTSMITH_RUN_ID", TEXT(redis.run_id),
      .help =
          "At the idle limit, keep waiting while this run is a member of the set" NEXT "--run-set"},
     {"run-set", "KEY", WITH_REDIS, TEXT(redis.run_set),
      .help = "Redis set of the active runs (default: " RUN_SET_DEFAULT ")"},
-    {"idle-cycles", "N", WITH_REDIS, .alias = "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
+    {"idle-cycles", "N", WITH_SERVER, .alias = "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
      NUMBER(idle_cycles, 1, 525600000, 30),
      .help = "Exit after N times 60 s without a step (default: 30)"},
-    {"idle-exit-code", "N", WITH_REDIS, NUMBER(idle_exit_code, 0, 125, 2),
+    {"idle-exit-code", "N", WITH_SERVER, NUMBER(idle_exit_code, 0, 125, 2),
      .help = "At this limit, exit with N, such as 0 in a Kubernetes Job (default: 2, which" NEXT
              "it always is if Redis was never reached)"},
     {"connect-timeout", "SECONDS", WITH_REDIS, NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "Exit with 3 if Redis cannot be reached within this time after the start" NEXT
              "(default: wait until the idle limit, then exit with 2)"},
-    {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.delivery.events_maxlen, 0, 1ULL << 62, 10000),
+    {"events-maxlen", "N", WITH_SERVER, NUMBER(redis.delivery.events_maxlen, 0, 1ULL << 62, 10000),
      .help = "Trim the event stream to about N entries, and pause a command with" NEXT
-             "flowControl while more are unread (default: 10000; 0: no limit)"},
-    {"events-keep-bytes", "N", WITH_REDIS,
+             "flowControl while more are unread; with --http, hold N events" NEXT
+             "(default: 10000; 0: no limit)"},
+    {"events-keep-bytes", "N", WITH_SERVER,
      NUMBER(redis.delivery.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
      .help = "Keep up to N bytes of events beyond that for 5 s, for readers that poll," NEXT
-             "and pause a command with flowControl while more are unread (default:" NEXT
-             "8388608; 0: trim at once)"},
+             "and pause a command with flowControl while more are unread; with --http," NEXT
+             "hold N bytes (default: 8388608; 0: trim at once)"},
     {"events-pace", "N", WITH_REDIS,
      NUMBER(redis.events_pace, 0, RATE_LIMIT_MAX, EVENTS_PACE_UNSET),
      .help = "After a burst of --events-maxlen events, read a command's output at N" NEXT
@@ -225,11 +253,23 @@ static const struct setting settings[] = {
              "file for each, until the file DIR/done exists (default: /ipc)"},
     {"stdio", NULL, ACTION, .action = OPTIONS_STDIO,
      .help = "Serve tools to a host that writes one request per line to standard input"},
-    {"tool", "NAME", WITH_STDIO, TEXT(stdio.tool), .help = "Serve only this tool"},
-    {"deadline", "SECONDS", WITH_STDIO,
+    {"http", "ADDRESS", OVER_HTTP, .action = OPTIONS_HTTP, .parse = parse_address,
+     .help = "Listen on this address and run the steps of HTTP requests; with --stdio or" NEXT
+             "--mcp, serve these over HTTP. ADDRESS is IP:PORT, localhost:PORT, :PORT or" NEXT
+             "unix:/PATH"},
+    {"http-key-file", "FILE", OVER_HTTP, TEXT(http.key_file),
+     .help = "Requests must have the key in this file (default: the key in the variable" NEXT
+         HTTP_KEY_VARIABLE "; no flag has the key, because ps shows flags)"},
+    {"http-open", "[=NAME,...]", OVER_HTTP, .parse = parse_open,
+     .help = "Allow an address that others can reach without a key. Requests may name" NEXT
+             "these hosts, too"},
+    {"http-path", "PATH", CALLS_OVER_HTTP, .parse = parse_path,
+     .help = "Path of the calls (default: /execute with --stdio, /mcp with --mcp)"},
+    {"tool", "NAME", ALL_STDIO, TEXT(stdio.tool), .help = "Serve only this tool"},
+    {"deadline", "SECONDS", ALL_STDIO,
      NUMBER(stdio.deadline_seconds, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
      .help = "Answer each request within this time"},
-    {"structured", NULL, WITH_MCP, SWITCH(mcp.structured),
+    {"structured", NULL, ALL_MCP, SWITCH(mcp.structured),
      .help = "Return the result of a command as an object, too"},
     {"default-timeout", "SECONDS", WITH_TOOLS,
      NUMBER(tools.limits.timeout_default, 1, STEP_TIMEOUT_MAX_SECONDS, 30),
@@ -237,7 +277,7 @@ static const struct setting settings[] = {
     {"max-timeout", "SECONDS", WITH_TOOLS,
      NUMBER(tools.limits.timeout_maximum, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
      .help = "Longest time limit of a command (default: 600; with --ipc: 120)"},
-    {"concurrency", "N", WITH_IPC | WITH_MCP,
+    {"concurrency", "N", WITH_IPC | WITH_MCP | CALLS_OVER_HTTP,
      NUMBER(mcp.concurrency, 1, ENGINE_EXECUTIONS_MAX, ENGINE_EXECUTIONS_MAX),
      .help = "Run up to N commands at a time; more wait (default: 16)"},
     {"workdir", "DIR", WITH_TOOLS, TEXT(tools.directory),
@@ -268,12 +308,14 @@ enum { SETTINGS = sizeof settings / sizeof *settings };
 static const char help_begin[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
     "       agent --once [--job-id ID] [OPTION]... <STEP\n"
-    "       agent --mcp | --stdio | --ipc [OPTION]...\n"
+    "       agent --http ADDRESS [--job-id ID] [OPTION]...\n"
+    "       agent --mcp | --stdio [--http ADDRESS] [OPTION]...\n"
+    "       agent --ipc [OPTION]...\n"
     "       agent --inject TARGET\n"
     "\n"
     "Runs the steps of the Redis list sandbox:ID:in, and reports to sandbox:ID:events\n"
-    "and sandbox:ID:results, until a shutdown step or a signal stops it. --once, --mcp,\n"
-    "--stdio and --ipc need no Redis. If the program is called tool-executor or\n"
+    "and sandbox:ID:results, until a shutdown step or a signal stops it. --http, --once,\n"
+    "--mcp, --stdio and --ipc need no Redis. If the program is called tool-executor or\n"
     "tool-executor.sh, --ipc is the default; if it is called tool-runner or like a tool,\n"
     "--stdio is.\n"
     "\n"
@@ -285,7 +327,7 @@ static const char help_end[] =
     "environment variable: the one in [brackets], else SANDBOX_ and the name in capitals,\n"
     "such as SANDBOX_EVENTS_MAXLEN=20000 and SANDBOX_VERBOSE=1. An option overrides its\n"
     "variable. An empty variable counts as not set, and one line break at the end is\n"
-    "ignored.\n"
+    "ignored. SANDBOX_HTTP counts only if no option and no name chooses what to do.\n"
     "\n"
     "Exit codes:\n"
     "  0 shutdown step, or injected\n"
@@ -382,7 +424,7 @@ static int unexpected(struct error *error, const char *what, const char *argumen
 /* Returns the flag of an action; "" for OPTIONS_RUN, which has none. */
 static const char *flag_of(enum options_action action) {
   for (size_t i = 0; i < SETTINGS; i++)
-    if (settings[i].frontends == ACTION && settings[i].action == action)
+    if (action != OPTIONS_RUN && settings[i].action == action)
       return settings[i].flag;
   return "";
 }
@@ -418,8 +460,9 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
       return unexpected(error, optopt > 0 ? "no value is expected in" : "unknown option",
                         argv[optind - 1]);
     const struct setting *setting = &settings[flag - FIRST_FLAG];
-    given[flag - FIRST_FLAG] = setting->argument != NULL ? optarg : "1";
-    if (setting->frontends == ACTION && choose(self, setting, error) != 0)
+    bool has_value = setting->argument != NULL && (optarg != NULL || setting->modes == ACTION);
+    given[flag - FIRST_FLAG] = has_value ? optarg : "1";
+    if (setting->modes == ACTION && choose(self, setting, error) != 0)
       return -1;
     if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
       return 0;
@@ -431,21 +474,48 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
 
+/* Chooses the steps over HTTP if nothing else is chosen. `--redis-url` chooses Redis. */
+static void choose_http(struct options *self, const char *const given[]) {
+  const char *flag = NULL;
+  bool is_chosen = self->action != OPTIONS_RUN;
+  for (size_t i = 0; i < SETTINGS; i++) {
+    if (settings[i].parse == parse_address)
+      flag = given[i];
+    is_chosen = is_chosen || (settings[i].parse == parse_url && given[i] != NULL);
+  }
+  bool is_given = flag != NULL || (!is_chosen && variable_read("SANDBOX_HTTP") != NULL);
+  if (is_given && self->action == OPTIONS_RUN)
+    self->action = OPTIONS_HTTP;
+  bool has_calls = self->action == OPTIONS_STDIO || self->action == OPTIONS_MCP;
+  self->is_over_http =
+      is_given && !self->stdio.is_runner && (has_calls || self->action == OPTIONS_HTTP);
+}
+
+static unsigned mode_of(const struct options *self) {
+  bool has_calls = self->is_over_http && self->action != OPTIONS_HTTP;
+  return 1U << self->action << (has_calls ? OVER_HTTP_SHIFT : 0);
+}
+
 static bool applies(const struct options *self, const struct setting *setting) {
-  if (setting->frontends == ACTION)
+  if (setting->modes == ACTION)
     return setting->action == self->action && setting->parse != NULL;
-  return (setting->frontends & 1U << self->action) != 0;
+  return (setting->modes & mode_of(self)) != 0;
 }
 
 /* A variable may be set for all programs of a pod, but a flag that does not apply is a mistake. */
 static int reject_flag(const struct options *self, const struct setting *setting,
                        struct error *error) {
+  if ((setting->modes | OVER_HTTP) == OVER_HTTP && setting->parse != parse_address &&
+      !self->is_over_http)
+    return error_set(error, "--%s needs --http", setting->flag);
+  if (setting->modes == CALLS_OVER_HTTP && self->action == OPTIONS_HTTP)
+    return error_set(error, "--%s needs --stdio or --mcp", setting->flag);
   const char *name = self->stdio.is_runner         ? "tool-runner"
                      : self->action == OPTIONS_RUN ? "Redis"
                                                    : NULL;
   return error_set(error, "--%s cannot be used with %s%s%s", setting->flag,
                    name != NULL ? "" : "--", name != NULL ? name : flag_of(self->action),
-                   setting->frontends == WITH_REDIS ? ", which needs no Redis" : "");
+                   setting->modes == WITH_REDIS ? ", which needs no Redis" : "");
 }
 
 static int convert(struct options *self, const struct setting *setting, const char *flag,
@@ -453,12 +523,12 @@ static int convert(struct options *self, const struct setting *setting, const ch
   if (setting->parse == parse_number)
     put_number(self, setting, setting->initial);
   if (!applies(self, setting)) {
-    bool is_wrong = self->action <= OPTIONS_MCP && setting->frontends != ACTION && flag != NULL;
+    bool is_wrong = self->action <= OPTIONS_HTTP && setting->modes != ACTION && flag != NULL;
     return is_wrong ? reject_flag(self, setting, error) : 0;
   }
   const char *value = flag;
   struct name source = variable_of(setting);
-  if (flag == NULL && (setting->frontends != ACTION || setting->variable != NULL))
+  if (flag == NULL && (setting->modes != ACTION || setting->variable != NULL))
     value = variable_read(source.text);
   if (flag != NULL)
     (void)snprintf(source.text, sizeof source.text, "--%s", setting->flag);
@@ -474,6 +544,9 @@ static int convert(struct options *self, const struct setting *setting, const ch
 }
 
 #define IPC_DIRECTORY "/ipc"
+
+/* A reader over HTTP can fall behind by this much: it reads as fast as the connection allows. */
+#define HTTP_KEEP_BYTES_MIN 65536
 
 /* The longest time limits: as of existing tool executors, and long enough for a build. */
 enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
@@ -506,6 +579,9 @@ static int check(const struct options *self, struct error *error) {
     return error_set(error, "--redis-url (or REDIS_URL) is required");
   if (redis && self->redis.job_id == NULL)
     return error_set(error, "--job-id (or JOB_ID) is required");
+  if (self->action == OPTIONS_HTTP && self->redis.delivery.events_keep_bytes < HTTP_KEEP_BYTES_MIN)
+    return error_set(error, "--events-keep-bytes: expected at least %d with --http, got %llu",
+                     HTTP_KEEP_BYTES_MIN, self->redis.delivery.events_keep_bytes);
   if ((self->tls.certificate == NULL) != (self->tls.key == NULL))
     return error_set(error, "--cert and --key: one without the other");
   if (self->action == OPTIONS_INJECT && self->inject_target == NULL)
@@ -520,14 +596,18 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
   const char *given[SETTINGS] = {NULL}; /* values of flags */
   *self = (struct options){.action = OPTIONS_RUN};
   int result = read_flags(self, given, argc, argv, error);
+  choose_http(self, given);
   if (result == 0 && (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION))
     return 0;
   for (size_t i = 0; i < SETTINGS && result == 0; i++)
     result = convert(self, &settings[i], given[i], error);
   if (result == 0) {
     set_defaults(self);
+    http_options_set_key(&self->http, variable_read(HTTP_KEY_VARIABLE));
     result = check(self, error);
   }
+  if (result == 0 && self->is_over_http)
+    result = http_options_complete(&self->http, error);
   if (result != 0)
     options_release(self);
   return result;
@@ -538,17 +618,19 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
 
 void options_forget_variables(void) {
   for (size_t i = 0; i < SETTINGS; i++) {
-    if (settings[i].frontends != ACTION || settings[i].variable != NULL)
+    if (settings[i].modes != ACTION || settings[i].variable != NULL)
       (void)unsetenv(variable_of(&settings[i]).text);
     if (settings[i].alias != NULL)
       (void)unsetenv(settings[i].alias);
   }
+  (void)unsetenv(HTTP_KEY_VARIABLE);
   (void)unsetenv(TOOL_VARIABLE);
   (void)unsetenv(FORMER_VARIABLE);
 }
 
 void options_release(struct options *self) {
   redis_url_release(&self->url);
+  http_options_release(&self->http);
   for (size_t i = 0; i < SETTINGS; i++)
     if (settings[i].parse == parse_text)
       free((char *)(uintptr_t)*text_at(self, &settings[i]));

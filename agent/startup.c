@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/call_filter.h"
+#include "agent/frontends/http/connection/options.h"
 #include "agent/frontends/redis/connection/url.h"
 #include "agent/process/exec_command.h"
 #include "base/kernel_signal.h"
@@ -214,8 +215,9 @@ int startup_directory(const char **directory, struct error *error) {
 void startup_hide_credentials(int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     redis_url_redact(argv[i]);
-  static const char name[] = "REDIS_URL=";
+  static const char *const names[] = {"REDIS_URL=", HTTP_KEY_VARIABLE "="};
   for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
-    if (strncmp(*entry, name, sizeof name - 1) == 0)
-      memset(*entry + sizeof name - 1, '*', strlen(*entry + sizeof name - 1));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+      if (strncmp(*entry, names[i], strlen(names[i])) == 0)
+        memset(*entry + strlen(names[i]), '*', strlen(*entry + strlen(names[i])));
 }

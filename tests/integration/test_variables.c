@@ -77,13 +77,16 @@ static int make_environment(void **state) {
                                      "SANDBOX_IDLE_CYCLES", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
                                      "SANDBOX_EVENTS_PACE", "SANDBOX_INSECURE",
                                      "SANDBOX_VERBOSE",     "SANDBOX_IPC_DIR",
-                                     "SANDBOX_ENV_FILES",   "SANDBOX_DEADLINE"};
+                                     "SANDBOX_ENV_FILES",   "SANDBOX_DEADLINE",
+                                     "SANDBOX_HTTP",        "SANDBOX_HTTP_KEY_FILE",
+                                     "SANDBOX_HTTP_OPEN"};
   for (size_t i = 0; i < sizeof some / sizeof *some; i++)
     if (!is_known(some[i]))
       fail_msg("--help has no %s", some[i]);
   assert_false(is_known("SANDBOX_JOB_ID"));
   add_name("SANDBOX_JOB_ID", strlen("SANDBOX_JOB_ID")); /* an earlier version gave it to commands */
   add_name("TOOL_NAME", strlen("TOOL_NAME"));           /* of tool-runner */
+  add_name("SANDBOX_HTTP_KEY", strlen("SANDBOX_HTTP_KEY")); /* belongs to no flag */
   for (size_t i = 0; i < variables.count; i++) {
     (void)snprintf(variables.assignments[i], sizeof *variables.assignments,
                    "%s=", variables.names[i]);

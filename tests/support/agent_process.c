@@ -59,7 +59,8 @@ static void set_environment(const char *const *more) {
       "REDIS_CACERT",      "REDIS_CACERTDIR",
       "REDIS_CERT",        "REDIS_KEY",
       "REDIS_SNI",         "SSL_CERT_FILE",
-      "SSL_CERT_DIR"};
+      "SSL_CERT_DIR",      "SANDBOX_HTTP",
+      "SANDBOX_HTTP_KEY"};
   for (size_t i = 0; i < sizeof read_by_agent / sizeof *read_by_agent; i++)
     unsetenv(read_by_agent[i]);
   const char *authority = redis_server_authority();

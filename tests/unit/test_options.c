@@ -1,6 +1,7 @@
 #include "agent/engine/memory_guard.h"
 #include "agent/options.h"
 #include "base/buffer.h"
+#include "tests/support/directory.h"
 #include "tests/test.h"
 
 enum { ARGUMENTS_MAX = 14 };
@@ -58,8 +59,10 @@ static int clear_environment(void **state) {
     assert_int_equal(unsetenv(twins[i].variable), 0);
   for (size_t i = 0; i < TOOL_TWINS; i++)
     assert_int_equal(unsetenv(tool_twins[i].variable), 0);
-  static const char *const others[] = {"SANDBOX_INSECURE", "SANDBOX_RUN_ID", "SANDBOX_RUN_SET",
-                                       "TOOL_NAME"};
+  static const char *const others[] = {
+      "SANDBOX_INSECURE",  "SANDBOX_RUN_ID",    "SANDBOX_RUN_SET",
+      "TOOL_NAME",         "SANDBOX_HTTP",      "SANDBOX_HTTP_KEY_FILE",
+      "SANDBOX_HTTP_OPEN", "SANDBOX_HTTP_PATH", "SANDBOX_HTTP_KEY"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     assert_int_equal(unsetenv(others[i]), 0);
   return 0;
@@ -117,7 +120,7 @@ static const char *described(const struct options *options) {
   static const char *const actions[] = {
       [OPTIONS_RUN] = "run",     [OPTIONS_ONCE] = "once",       [OPTIONS_IPC] = "ipc",
       [OPTIONS_STDIO] = "stdio", [OPTIONS_MCP] = "mcp",         [OPTIONS_INJECT] = "inject",
-      [OPTIONS_HELP] = "help",   [OPTIONS_VERSION] = "version",
+      [OPTIONS_HELP] = "help",   [OPTIONS_VERSION] = "version", [OPTIONS_HTTP] = "http",
   };
   static struct buffer text;
   buffer_release(&text);
@@ -128,6 +131,13 @@ static const char *described(const struct options *options) {
   if (server != NULL)
     add_text(&text, server->port > 0 ? "host" : "path", server->host, NULL);
   add_text(&text, "password", options->url.password, NULL);
+  if (options->is_over_http)
+    add_text(&text, "on", options->http.address.text, NULL);
+  add_text(&text, "http-key", options->http.key, NULL);
+  add_text(&text, "source", options->http.key_source, "SANDBOX_HTTP_KEY");
+  add_number(&text, "open", options->http.is_open, false);
+  add_text(&text, "names", options->http.names, NULL);
+  add_text(&text, "path", options->http.path, NULL);
   add_text(&text, "job", options->redis.job_id, NULL);
   add_text(&text, "run", options->redis.run_id, NULL);
   add_text(&text, "set", options->redis.run_set, "agentsmith:runs:active");
@@ -338,9 +348,8 @@ TEST(flags_of_frontends_have_variables, clear_environment) {
 
 /* A variable may be set for all programs of a pod; a flag that does not apply is an error. */
 TEST(once_rejects_the_flags_of_redis, clear_environment) {
-  static const char *const flags[] = {"--redis-url",         "--run-id",        "--idle-cycles",
-                                      "--hold-bytes",        "--events-maxlen", "--key-ttl",
-                                      "--events-keep-bytes", "--events-pace"};
+  static const char *const flags[] = {"--redis-url", "--run-id", "--hold-bytes", "--key-ttl",
+                                      "--events-pace"};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     const char *message =
         formatted("%s cannot be used with --once, which needs no Redis", flags[i]);
@@ -379,6 +388,185 @@ TEST(frontends_have_names_and_arguments, clear_environment) {
       {"SANDBOX_TOOL=grep", {"as ./write_file"}, "stdio tool=write_file"});
 }
 
+#define KEY "0123456789abcdef"
+#define OPEN_TO_OTHERS                                                                             \
+  ": others can reach this address. Set SANDBOX_HTTP_KEY (16 characters or more), or use "         \
+  "--http-open"
+
+TEST(http_is_a_mode_of_its_own_and_modifies_two, clear_environment) {
+  CHECK_ROWS(
+      {NULL, {"--http", "localhost:1"}, "http on=localhost:1"},
+      {NULL, {"--stdio", "--http=unix:/s"}, "stdio on=unix:/s"},
+      {NULL, {"--http=[::1]:1", "--mcp=2025-11-25"}, "mcp on=[::1]:1 versions=8"},
+      {NULL, {"as grep", "--http=localhost:1"}, "stdio on=localhost:1 tool=grep"},
+      {"REDIS_URL=no url at all|JOB_ID=j", {"--http=localhost:1"}, "http on=localhost:1 job=j"},
+      {NULL,
+       {"--stdio", "--http=localhost:1", "--job-id=j", "--concurrency=2", "--deadline=5"},
+       "stdio on=localhost:1 job=j concurrency=2 deadline=5"},
+      {NULL,
+       {"--http=localhost:1", "--idle-cycles=3", "--idle-exit-code=0", "--events-maxlen=0",
+        "--events-keep-bytes=65536", "--line-bytes=7000", "--drain-seconds=7", "--memory-reserve=0",
+        "--nice=1"},
+       "http on=localhost:1 idle=3 idle-code=0 maxlen=0 keep=65536 line=7000 reserve=0 "
+       "drain=7 nice=1"},
+      {NULL,
+       {"--mcp", "--http=localhost:1", "--http-path=/a/b", "--http-open=a,b.c"},
+       "mcp on=localhost:1 open=1 names=a,b.c path=/a/b"},
+      {"SANDBOX_HTTP_OPEN=true|SANDBOX_HTTP_PATH=/a", {"--http=:1"}, "http on=:1 open=1"});
+}
+
+/* So that `kubectl exec … agent --mcp` does not listen on the port of the pod's agent. */
+TEST(the_variable_of_http_counts_only_if_nothing_else_chooses_a_mode, clear_environment) {
+  static const char variable[] = "SANDBOX_HTTP=localhost:1|SANDBOX_HTTP_KEY=" KEY;
+  static const char other[] = "SANDBOX_HTTP=no address|SANDBOX_HTTP_OPEN=a b|SANDBOX_HTTP_KEY=x";
+  CHECK_ROWS({variable, {NULL}, "http on=localhost:1 http-key=" KEY},
+             {"SANDBOX_HTTP=localhost:1|REDIS_URL=redis://h|JOB_ID=j",
+              {NULL},
+              "http on=localhost:1 job=j"},
+             {"SANDBOX_HTTP=localhost:1", {"--http=localhost:2"}, "http on=localhost:2"},
+             {"SANDBOX_HTTP=", {REDIS}, "run host=h job=j"},
+             {variable, {"--mcp"}, "mcp http-key=" KEY},
+             {variable, {"--mcp", "--http=localhost:2"}, "mcp on=localhost:2 http-key=" KEY},
+             {variable, {REDIS}, "run host=h http-key=" KEY " job=j"},
+             {other, {"--mcp"}, "mcp http-key=x"}, {other, {"--once"}, "once http-key=x"},
+             {other, {"--ipc"}, "ipc http-key=x max=120"},
+             {other, {"as tool-executor"}, "ipc http-key=x max=120"},
+             {other, {"as tool-runner"}, "stdio http-key=x runner=1"},
+             {other, {"as grep"}, "stdio http-key=x tool=grep"});
+}
+
+TEST(wrong_usage_of_http_is_explained, clear_environment) {
+  static const char form[] =
+      "--http: expected IP:PORT, localhost:PORT, :PORT or unix:/PATH, got ''";
+  static const char variable[] = "SANDBOX_HTTP: expected a port from 1 to 65535, got '0'";
+  CHECK_ROWS(
+      {NULL, {"--http="}, form}, {NULL, {"--http"}, "a value is missing after '--http'"},
+      {"SANDBOX_HTTP=:0", {NULL}, variable},
+      {NULL, {"--once", "--http=:1"}, "--http cannot be used with --once"},
+      {NULL, {"--http=:1", "--ipc"}, "--http cannot be used with --ipc"},
+      {NULL, {"as tool-executor", "--http=:1"}, "--http cannot be used with --ipc"},
+      {NULL, {"as tool-runner", "--http=:1"}, "--http cannot be used with tool-runner"},
+      {NULL, {REDIS, "--http=:1"}, "--redis-url cannot be used with --http, which needs no Redis"},
+      {NULL,
+       {"--http=localhost:1", "--hold-bytes=70000"},
+       "--hold-bytes cannot be used with --http, which needs no Redis"},
+      {NULL, {"--http=localhost:1", "--concurrency=2"}, "--concurrency cannot be used with --http"},
+      {NULL,
+       {"--stdio", "--http=localhost:1", "--idle-cycles=2"},
+       "--idle-cycles cannot be used with --stdio"},
+      {NULL, {"--stdio", "--job-id=j"}, "--job-id cannot be used with --stdio"},
+      {NULL, {"--mcp", "--http-open"}, "--http-open needs --http"},
+      {NULL, {"--mcp", "--http-path=/a"}, "--http-path needs --http"},
+      {NULL, {"--http-key-file=/k"}, "--http-key-file needs --http"},
+      {NULL, {"--http=:1", "--http-path=/a"}, "--http-path needs --stdio or --mcp"},
+      {NULL,
+       {"--http=localhost:1", "--events-keep-bytes=65535"},
+       "--events-keep-bytes: expected at least 65536 with --http, got 65535"},
+      {NULL, {"--http=0.0.0.0:1"}, "--http 0.0.0.0:1" OPEN_TO_OTHERS},
+      {NULL, {"--stdio", "--http=:1"}, "--http :1" OPEN_TO_OTHERS},
+      {"SANDBOX_HTTP=10.0.0.7:1", {NULL}, "--http 10.0.0.7:1" OPEN_TO_OTHERS},
+      {"SANDBOX_HTTP_OPEN=0", {"--http=:1"}, "--http :1" OPEN_TO_OTHERS},
+      {NULL,
+       {"--http=:1", "--http-open=a b"},
+       "--http-open: expected host names, separated by commas, got 'a b'"},
+      {"SANDBOX_HTTP_KEY=" KEY,
+       {"--http=:1", "--http-open"},
+       "--http-open cannot be used with a key (SANDBOX_HTTP_KEY)"},
+      {"SANDBOX_HTTP_KEY=" KEY,
+       {"--http=:1", "--http-key-file=/k"},
+       "--http-key-file cannot be used with SANDBOX_HTTP_KEY"},
+      {"SANDBOX_HTTP_KEY=short",
+       {"--http=localhost:1"},
+       "SANDBOX_HTTP_KEY: a key has 16 to 256 characters"},
+      {"SANDBOX_HTTP_KEY=0123456789 abcdef",
+       {"--http=localhost:1"},
+       "SANDBOX_HTTP_KEY: a key has only visible ASCII characters, and no spaces"});
+}
+
+TEST(a_route_has_a_path_that_requests_can_have, clear_environment) {
+  static const char *const never[] = {"",      "/",    "a",     "/a/",      "//a",
+                                      "/a//b", "/.",   "/a/..", "/a b",     "/a%20",
+                                      "/a?b",  "/a#b", "/a\\b", "/\xC3\xA4"};
+  static const char *const good[] = {"/a", "/predict/v1", "/.a", "/...", "/a..b:c,d"};
+  struct options options;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    assert_accepted(&options,
+                    (const char *[]){"--mcp", "--http=localhost:1", "--http-path", good[i], NULL});
+    assert_string_equal(options.http.path, good[i]);
+    options_release(&options);
+  }
+  for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+    assert_rejected((const char *[]){"--mcp", "--http=localhost:1", "--http-path", never[i], NULL},
+                    formatted("--http-path: expected a path such as /predict, got '%s'", never[i]));
+  assert_rejected((const char *[]){"--mcp", "--http=localhost:1", "--http-path=/health", NULL},
+                  "--http-path: /health is another route");
+}
+
+/* Writes the file and returns the error of the options, or the key, until the next call. */
+static const char *key_of_file(const struct directory *directory, const char *bytes, size_t length,
+                               int *code) {
+  static struct error error;
+  static char key[300];
+  const char *path = directory_path(directory, "key");
+  struct options options;
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, length, file), length);
+  fclose(file);
+  if (parse(&options, &error,
+            (const char *[]){"--http=:1", formatted("--http-key-file=%s", path), NULL}) != 0) {
+    *code = error.code;
+    return error.text;
+  }
+  (void)snprintf(key, sizeof key, "%s", options.http.key);
+  assert_string_equal(options.http.key_source, path);
+  options_release(&options);
+  *code = 0;
+  return key;
+}
+
+TEST(the_key_can_be_the_content_of_a_file, clear_environment) {
+  struct directory directory;
+  struct options options;
+  struct error error;
+  int code;
+  char longest[HTTP_KEY_MAX + 3];
+  memset(longest, 'k', sizeof longest);
+  directory_init(&directory);
+  assert_string_equal(key_of_file(&directory, KEY, 16, &code), KEY);
+  assert_string_equal(key_of_file(&directory, KEY "\n", 17, &code), KEY);
+  assert_string_equal(key_of_file(&directory, KEY "\r\n", 18, &code), KEY);
+  memcpy(longest + HTTP_KEY_MAX, "\r\n", 2);
+  assert_int_equal(strlen(key_of_file(&directory, longest, HTTP_KEY_MAX + 2, &code)), HTTP_KEY_MAX);
+  const struct {
+    const char *bytes;
+    size_t length;
+    const char *why;
+  } rows[] = {
+      {"", 0, "characters"},       {"\n", 1, "characters"},           {KEY, 15, "characters"},
+      {KEY "\n\n", 18, "visible"}, {"a" KEY "\0" KEY, 34, "visible"}, {KEY " ", 17, "visible"},
+      {longest, 257, "visible"},   {longest, 259, "visible"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *text = key_of_file(&directory, rows[i].bytes, rows[i].length, &code);
+    if (strstr(text, ": a key has") == NULL || strstr(text, rows[i].why) == NULL || code != 0)
+      fail_msg("row %zu: %s", i, text);
+  }
+  assert_int_equal(
+      parse(&options, &error,
+            (const char *[]){"--http=:1",
+                             formatted("--http-key-file=%s", directory_path(&directory, "no")),
+                             NULL}),
+      -1);
+  assert_string_equal(error.text,
+                      formatted("cannot read the key file %s: No such file or directory",
+                                directory_path(&directory, "no")));
+  assert_int_equal(error.code, ENOENT);
+  assert_int_equal(
+      parse(&options, &error, (const char *[]){"--http=:1", "--http-key-file=/", NULL}), -1);
+  assert_int_equal(error.code, EISDIR);
+  directory_release(&directory);
+}
+
 TEST(help_and_version_need_no_other_flag, clear_environment) {
   CHECK_ROWS({NULL, {"--help"}, "help"}, {NULL, {"--version"}, "version"},
              {NULL, {"--version", "--help"}, "version"},
@@ -401,6 +589,8 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
       "name|redis+sentinel://|redis://|unix://|"
       "defaultDatabase|default: 30|default: 10000|default: 20000|default: 4194304|default: "
       "86400|"
+      "--http ADDRESS|--http-key-file FILE|--http-open[=NAME,...]|--http-path "
+      "PATH|SANDBOX_HTTP_KEY|"
       "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
   char *help, *rest = words;
   size_t size;

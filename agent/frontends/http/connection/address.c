@@ -75,7 +75,7 @@ static int parse_host(struct http_address *self, const char *host, in_port_t por
 
 int http_address_parse(struct http_address *self, const char *text, struct error *error) {
   const char *colon = strrchr(text, ':');
-  in_port_t port;
+  in_port_t port = 0;
   *self = (struct http_address){.count = 0};
   if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
     if (parse_file(self, text + strlen(UNIX_PREFIX), error) != 0)
