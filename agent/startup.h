@@ -42,6 +42,6 @@ const char *startup_shell(void);
    by "/" if that is gone. Returns 0, or -1 with the reason if it is no directory. */
 int startup_directory(const char **directory, struct error *error);
 
-/* Overwrites every password of a Redis URL, and the variables REDIS_URL and SANDBOX_HTTP_KEY, in the
-   memory that /proc/<pid>/cmdline and environ show. To be called after they were read. */
+/* Overwrites every password of a Redis URL, and the variables REDIS_URL and SANDBOX_HTTP_KEY, in
+   the memory that /proc/<pid>/cmdline and environ show. To be called after they were read. */
 void startup_hide_credentials(int argc, char **argv);

@@ -1,8 +1,10 @@
-/* Only the agent knows the Redis password: no step can find it, and no log shows it. */
+/* Only the agent knows the Redis password: no step can find it, and no log shows it. The key of HTTP
+   has a test of its own, test_http_key.c. */
 
 #include "tests/support/job.h"
 
 #define PASSWORD "s3cret-Word"
+#define KEY "0123456789-the-key-of-http"
 
 static const char *const with_password[] = {"--requirepass", PASSWORD, NULL};
 
@@ -129,14 +131,18 @@ static int count_in_memory(pid_t pid, const char *text) {
    memory. */
 TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
              a_supervisor_that_reads_files_does_not_have_the_password, setup, job_teardown) {
+  static const char *const environment[] = {"SANDBOX_HTTP_KEY=" KEY, NULL};
+  job->setup.environment = environment;
   start_with_flag(job, url_with_password(job), 65534);
   const pid_t agent = agent_process_pid(job->agent);
   cJSON *step = cJSON_Parse(job_json(job, "{'stepId':'1','kind':'readFile','path':'/dev/null'}"));
   (void)job_run(job, job_own(job, step));
   assert_true(count_in_memory(agent, PASSWORD) > 0);
+  assert_true(count_in_memory(agent, KEY) > 0);
   int forgotten = 0; /* only by one supervisor: another one may be waiting already */
   for (int i = 0; proc_child_of(agent, i) != 0; i++)
-    forgotten += count_in_memory(proc_child_of(agent, i), PASSWORD) == 0;
+    forgotten += count_in_memory(proc_child_of(agent, i), PASSWORD) == 0 &&
+                 count_in_memory(proc_child_of(agent, i), KEY) == 0;
   assert_int_equal(forgotten, 1);
 }
 
