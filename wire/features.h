@@ -12,6 +12,7 @@
    fields that it does not know, so a server checks this list first. */
 extern const char *const protocol_features[];
 
-/* The features that depend on Redis; see PROTOCOL.md. */
+/* The features that depend on Redis; see PROTOCOL.md. A frontend may leave them out. */
+#define FEATURE_CONTROL "control"
 #define FEATURE_REPLY_TO "replyTo"
 #define FEATURE_FLOW_CONTROL "flowControl"

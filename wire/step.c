@@ -142,8 +142,10 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
   return step_is_work(self) ? read_work(self, root, error) : read_own_fields(self, root, error);
 }
 
+/* `step_id` is the id of a payload that has none; NULL: it must have one. */
 static int read_payload(struct step *self, const struct step_kind *const *kinds,
-                        const char *payload, size_t length, struct error *error) {
+                        const char *step_id, const char *payload, size_t length,
+                        struct error *error) {
   if (length > STEP_PAYLOAD_MAX)
     return error_set(error, "payload: expected at most %zu bytes, got %zu", STEP_PAYLOAD_MAX,
                      length);
@@ -153,6 +155,10 @@ static int read_payload(struct step *self, const struct step_kind *const *kinds,
   if (root == NULL)
     return error_set(error, "payload: %s", reason.text);
   self->memory = length + values * VALUE_BYTES;
+  const char *id_name = fields[STEP_ID].name;
+  if (step_id != NULL && !cJSON_HasObjectItem(root, id_name) && cJSON_IsObject(root) &&
+      cJSON_AddStringToObject(root, id_name, step_id) == NULL)
+    memory_exhausted("a step");
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);
   /* A rejection under the stepId of a cancel would look like the answer to the step it names. */
@@ -165,13 +171,18 @@ static int read_payload(struct step *self, const struct step_kind *const *kinds,
   return result;
 }
 
-int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
-               size_t length, struct error *error) {
+int step_parse_as(struct step *self, const struct step_kind *const *kinds, const char *step_id,
+                  const char *payload, size_t length, struct error *error) {
   *self = (struct step){.schema_version = STEP_VERSION_OLDEST};
-  int result = read_payload(self, kinds, payload, length, error);
+  int result = read_payload(self, kinds, step_id, payload, length, error);
   if (self->step_id == NULL)
     self->step_id = echoed_id(payload, length);
   return result;
+}
+
+int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
+               size_t length, struct error *error) {
+  return step_parse_as(self, kinds, NULL, payload, length, error);
 }
 
 void step_init(struct step *self, const struct step_kind *kind, const char *step_id,

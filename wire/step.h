@@ -95,6 +95,10 @@ const char *step_variable(const struct step *self, const char *name);
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);
 
+/* Like step_parse, for a payload that need not have a stepId, because its place names the step. */
+int step_parse_as(struct step *self, const struct step_kind *const *kinds, const char *step_id,
+                  const char *payload, size_t length, struct error *error);
+
 /* Makes a step without parsing; its fields are all zeros. The texts are copied; the directory may
    be NULL. */
 void step_init(struct step *self, const struct step_kind *kind, const char *step_id,
