@@ -153,7 +153,7 @@ static void on_read(void *owner, const char *step_id, uint64_t seq) {
 
 static void on_answered(void *owner, const struct step_result *result) {
   struct redis_frontend *self = owner;
-  status_count(&self->status, result);
+  step_counts_add(&self->status.steps, result);
 }
 
 static bool on_interrupted(void *owner) {

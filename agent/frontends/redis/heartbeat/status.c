@@ -30,18 +30,6 @@ void status_release(struct status *self) {
   buffer_release(&self->text);
 }
 
-void status_count(struct status *self, const struct step_result *result) {
-  enum step_cause cause = result->end.cause;
-  if (cause == STEP_CAUSE_TIMEOUT)
-    self->steps.timed_out++;
-  else if (cause == STEP_CAUSE_CANCELLED)
-    self->steps.cancelled++;
-  else if (cause == STEP_CAUSE_EXITED && result->exit_code == 0)
-    self->steps.ok++;
-  else
-    self->steps.failed++;
-}
-
 /* `name` is the text before the number. */
 static void add_number(struct buffer *out, const char *name, uint64_t number) {
   buffer_add_string(out, name);

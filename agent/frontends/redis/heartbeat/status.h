@@ -3,17 +3,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/frontends/step_counts.h"
 #include "base/buffer.h"
 #include "base/cgroup.h"
-#include "wire/step_report.h"
 
 /* Writes the members of the heartbeat that heartbeat.c does not write: the agent's version and
    features, its working directory, the steps that it has answered, and the resources that its
    container uses. The frontend owns it and counts the steps. It is {0} at first. */
 struct status {
-  struct {
-    uint64_t ok, failed, timed_out, cancelled;
-  } steps;
+  struct step_counts steps;
   unsigned written;    /* the number of status_write calls; set back by status_announce */
   struct buffer text;  /* the members: version and features, then the figures */
   size_t agent_length; /* the length of the first part, which does not change */
@@ -23,9 +21,6 @@ struct status {
    NULL. Idempotent; status_release frees the text. */
 void status_announce(struct status *self, const char *version, const char *const *without);
 void status_release(struct status *self);
-
-/* Counts a step that was answered by a command or by the agent itself. */
-void status_count(struct status *self, const struct step_result *result);
 
 /* Where status_write reads figures from. */
 struct status_sources {
