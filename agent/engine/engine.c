@@ -186,6 +186,14 @@ void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t
   secrets_mask_rejected(frontend->engine->options.secrets, payload, length, error);
 }
 
+char *engine_step_title(struct frontend *frontend, const struct step *step) {
+  const struct engine_options *options = &frontend->engine->options;
+  struct step_secrets added = secrets_add_step(options->secrets, options->log, step);
+  char *title = kind_title(step, &options->secrets->masker);
+  secrets_end_step(options->secrets, &added);
+  return title;
+}
+
 void engine_reap(struct engine *self) {
   if (supervisors_reap(self->supervisors))
     (void)kill(getpid(), SIGCHLD); /* for the rest, in another turn of the loop */

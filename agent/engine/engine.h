@@ -75,6 +75,10 @@ bool engine_cancel(struct frontend *frontend, const char *step_id, const char *r
 void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t length,
                           struct error *error);
 
+/* Returns the text of the `started` event of a step that has not begun, with its secrets masked. The
+   caller frees it. */
+char *engine_step_title(struct frontend *frontend, const struct step *step);
+
 /* Waits, for at most SUPERVISORS_GIVE_UP_MS, until the supervisors of this job's killed agents have
    ended their processes. Returns true if there are none; else interrupted_ended() follows. */
 bool engine_await_dead_agents(struct frontend *frontend);

@@ -1,0 +1,361 @@
+#include "agent/frontends/http/connection/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/frontends/http/connection/server_state.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+
+/* How much one turn does: a turn of a connection that is always ready delays the others. */
+enum { TURN_STEPS = 16 };
+
+/* What one step of connection_advance has come to. */
+enum progress { PROGRESS, WAITS, CLOSED };
+
+void connection_wake(struct http_exchange *self) {
+  event_active(self->turn, 0, 0);
+}
+
+/* --- deadlines -------------------------------------------------------------------------------- */
+
+static bool has_unsent(const struct http_exchange *self) {
+  return self->written < self->output.length || self->body_written < self->body.length;
+}
+
+/* Returns how long the state may last after `since_ms`; 0: without a bound. */
+static int64_t limit_of_state(const struct http_exchange *self) {
+  switch (self->state) {
+  case CONNECTION_READING_HEADER:
+    return self->is_idle ? HTTP_IDLE_MS : HTTP_HEADER_MS;
+  case CONNECTION_READING_BODY:
+    return HTTP_BODY_MS;
+  case CONNECTION_SERVING:
+    if (!has_unsent(self))
+      return 0;
+    return self->is_open_stream ? HTTP_STREAM_MS : HTTP_WRITE_MS;
+  case CONNECTION_LINGERING:
+    return HTTP_LINGER_MS;
+  }
+  return 0;
+}
+
+/* The timer is not moved for each byte: it fires too early, and is then started again. */
+static void watch_deadline(struct http_exchange *self) {
+  const int64_t limit_ms = limit_of_state(self);
+  self->deadline_ms = limit_ms > 0 ? self->since_ms + limit_ms : 0;
+  if (self->deadline_ms == 0)
+    return;
+  const int64_t left_ms = self->deadline_ms - clock_monotonic_ms();
+  if (self->timer_ms == 0 || self->timer_ms > self->deadline_ms) {
+    self->timer_ms = self->deadline_ms;
+    loop_timer_start(self->timer, left_ms > 0 ? left_ms : 0);
+  }
+}
+
+static void pass_deadline(struct http_exchange *self) {
+  const bool was_sent_to =
+      self->state == CONNECTION_READING_BODY ||
+      (self->state == CONNECTION_READING_HEADER && request_reader_has_begun(&self->reader));
+  if (was_sent_to)
+    http_respond_error(self, 408, "timeout", "the request did not arrive in time");
+  else
+    self->is_broken = true;
+  connection_advance(self);
+}
+
+LOOP_CALLBACK(on_timer, struct http_exchange *self) {
+  self->timer_ms = 0;
+  if (self->deadline_ms == 0)
+    return;
+  if (clock_monotonic_ms() >= self->deadline_ms)
+    pass_deadline(self);
+  else
+    watch_deadline(self);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* Not more than belongs to the body if its length is known, and not more than a header can have if
+   it is not: that is what may have to be kept for the next request. */
+static size_t read_size(const struct http_exchange *self) {
+  const bool has_length =
+      self->state == CONNECTION_READING_BODY && self->reader.request.framing == HTTP_BODY_LENGTH;
+  if (!has_length)
+    return HTTP_HEADER_MAX;
+  return self->reader.left < HTTP_INPUT_SIZE ? (size_t)self->reader.left : HTTP_INPUT_SIZE;
+}
+
+/* Returns PROGRESS with the bytes in the server's input. */
+static enum progress receive(struct http_exchange *self, size_t size, size_t *length) {
+  if (!self->may_read)
+    return WAITS;
+  const ssize_t got = recv(self->fd, self->server->input, size, 0);
+  if (got > 0) {
+    *length = (size_t)got;
+    self->server->counts.received_bytes += (size_t)got;
+    return PROGRESS;
+  }
+  if (got < 0 && errno == EINTR)
+    return receive(self, size, length);
+  if (got == 0 || errno != EAGAIN)
+    return CLOSED;
+  self->may_read = false;
+  return WAITS;
+}
+
+/* Acts on what the bytes so far have made of the request. The server may answer it. */
+static void check_request(struct http_exchange *self) {
+  const struct http_rejection *rejection = &self->reader.rejection;
+  if (self->reader.state == REQUEST_HEADER_READ)
+    server_check_header(self->server, self);
+  else if (self->reader.state == REQUEST_REJECTED)
+    http_respond_error(self, rejection->status, rejection->word, rejection->message);
+  else if (self->state == CONNECTION_READING_BODY)
+    server_check_body(self->server, self);
+  if (self->state == CONNECTION_SERVING)
+    return;
+  if (self->reader.state == REQUEST_READING_BODY) {
+    self->state = CONNECTION_READING_BODY;
+  } else if (self->reader.state == REQUEST_DONE) {
+    self->state = CONNECTION_SERVING;
+    server_serve(self->server, self);
+  }
+}
+
+/* Returns how many bytes belong to the current request. */
+static size_t feed(struct http_exchange *self, const char *bytes, size_t length) {
+  if (!request_reader_has_begun(&self->reader)) {
+    self->begun_ms = clock_monotonic_ms();
+    if (self->is_idle)
+      self->since_ms = self->begun_ms;
+    self->is_idle = false;
+  }
+  if (self->state == CONNECTION_READING_BODY)
+    self->since_ms = clock_monotonic_ms();
+  const size_t used = request_reader_feed(&self->reader, bytes, length);
+  check_request(self);
+  return used;
+}
+
+static void feed_pending(struct http_exchange *self) {
+  struct buffer pending = self->pending;
+  self->pending = (struct buffer){0};
+  const size_t used = feed(self, pending.bytes, pending.length);
+  buffer_add(&self->pending, pending.bytes + used, pending.length - used);
+  buffer_release(&pending);
+}
+
+static enum progress read_request(struct http_exchange *self) {
+  if (self->pending.length > 0) {
+    feed_pending(self);
+    return PROGRESS;
+  }
+  size_t length = 0;
+  const enum progress progress = receive(self, read_size(self), &length);
+  if (progress != PROGRESS)
+    return progress;
+  const size_t used = feed(self, self->server->input, length);
+  buffer_add(&self->pending, self->server->input + used, length - used);
+  return PROGRESS;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void remove_written(struct http_exchange *self, size_t length) {
+  const size_t of_output = self->output.length - self->written;
+  self->written += length < of_output ? length : of_output;
+  self->body_written += length > of_output ? length - of_output : 0;
+  if (self->written == self->output.length)
+    self->written = self->output.length = 0;
+}
+
+static enum progress write_response(struct http_exchange *self) {
+  struct iovec parts[2] = {
+      {self->output.bytes + self->written, self->output.length - self->written},
+      {self->body.bytes + self->body_written, self->body.length - self->body_written}};
+  struct msghdr message = {.msg_iov = parts[0].iov_len > 0 ? parts : parts + 1,
+                           .msg_iovlen = parts[0].iov_len > 0 && parts[1].iov_len > 0 ? 2 : 1};
+  if (!self->may_write)
+    return WAITS;
+  const ssize_t written = sendmsg(self->fd, &message, MSG_NOSIGNAL);
+  if (written >= 0) {
+    self->since_ms = clock_monotonic_ms();
+    self->server->counts.sent_bytes += (size_t)written;
+    remove_written(self, (size_t)written);
+    return PROGRESS;
+  }
+  if (errno == EINTR)
+    return PROGRESS;
+  if (errno != EAGAIN)
+    return CLOSED;
+  self->may_write = false;
+  self->since_ms = clock_monotonic_ms();
+  return WAITS;
+}
+
+static void begin_lingering(struct http_exchange *self) {
+  (void)shutdown(self->fd, SHUT_WR);
+  self->state = CONNECTION_LINGERING;
+  self->since_ms = clock_monotonic_ms();
+  self->server->connection_count--;
+  self->server->lingering_count++;
+}
+
+static void clear_exchange(struct http_exchange *self) {
+  free(self->segment);
+  buffer_release(&self->body);
+  if (self->output.capacity > HTTP_INPUT_SIZE)
+    buffer_release(&self->output);
+  self->segment = NULL;
+  self->route = NULL;
+  self->user_data = NULL;
+  self->response = RESPONSE_NONE;
+  self->body_written = 0;
+  self->is_long = self->is_authorized = self->is_chunked = self->is_open_stream = false;
+  request_reader_reset(&self->reader);
+}
+
+/* The whole response is in the kernel. */
+static void end_exchange(struct http_exchange *self) {
+  server_end_exchange(self->server, self, true);
+  clear_exchange(self);
+  if (self->closes) {
+    begin_lingering(self);
+    return;
+  }
+  self->state = CONNECTION_READING_HEADER;
+  self->is_idle = true;
+  self->since_ms = clock_monotonic_ms();
+}
+
+static void report_gone(struct http_exchange *self) {
+  const struct http_server *server = self->server;
+  if (!self->is_client_gone || self->is_reported_gone || self->response == RESPONSE_COMPLETE)
+    return;
+  self->is_reported_gone = true;
+  if (server->type->gone != NULL && self->user_data != NULL)
+    server->type->gone(server->owner, self);
+}
+
+/* Lets the frontend fill a stream. */
+static enum progress continue_stream(struct http_exchange *self) {
+  const struct http_server *server = self->server;
+  const size_t before = self->output.length;
+  if (self->response == RESPONSE_STREAMING && server->type->writable != NULL)
+    server->type->writable(server->owner, self);
+  const bool is_changed = self->output.length != before || self->response == RESPONSE_COMPLETE;
+  return is_changed || self->is_broken ? PROGRESS : WAITS;
+}
+
+static enum progress serve(struct http_exchange *self) {
+  report_gone(self);
+  if (self->is_broken)
+    return CLOSED;
+  if (has_unsent(self))
+    return write_response(self);
+  if (self->response != RESPONSE_COMPLETE)
+    return continue_stream(self);
+  end_exchange(self);
+  return PROGRESS;
+}
+
+/* --- the whole connection --------------------------------------------------------------------- */
+
+static enum progress discard_input(struct http_exchange *self) {
+  size_t length;
+  return receive(self, HTTP_INPUT_SIZE, &length);
+}
+
+static enum progress advance_once(struct http_exchange *self) {
+  if (self->is_broken)
+    return CLOSED;
+  switch (self->state) {
+  case CONNECTION_READING_HEADER:
+  case CONNECTION_READING_BODY:
+    return read_request(self);
+  case CONNECTION_SERVING:
+    return serve(self);
+  case CONNECTION_LINGERING:
+    return discard_input(self);
+  }
+  return CLOSED;
+}
+
+void connection_advance(struct http_exchange *self) {
+  for (int i = 0; i < TURN_STEPS; i++) {
+    const enum progress progress = advance_once(self);
+    if (progress == CLOSED) {
+      connection_free(self);
+      return;
+    }
+    if (progress == WAITS) {
+      watch_deadline(self);
+      return;
+    }
+  }
+  loop_timer_start_now(self->turn);
+}
+
+LOOP_CALLBACK(on_turn, struct http_exchange *self) {
+  connection_advance(self);
+}
+
+/* While a request is served, nothing is read, so that only this finds a connection that was
+   reset. */
+static bool is_reset(const struct http_exchange *self) {
+  char byte;
+  return self->state == CONNECTION_SERVING &&
+         recv(self->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno != EAGAIN &&
+         errno != EINTR;
+}
+
+static void on_io(evutil_socket_t fd, short what, void *owner) {
+  struct http_exchange *self = owner;
+  (void)fd;
+  self->may_read |= (what & (EV_READ | EV_CLOSED)) != 0;
+  self->may_write |= (what & EV_WRITE) != 0;
+  self->is_client_gone |= (what & EV_CLOSED) != 0;
+  self->is_broken |= is_reset(self);
+  connection_advance(self);
+}
+
+struct http_exchange *connection_new(struct http_server *server, struct event_base *base, int fd,
+                                     bool is_tcp) {
+  struct http_exchange *self = memory_zeros(sizeof *self);
+  self->server = server;
+  self->fd = fd;
+  self->is_tcp = is_tcp;
+  self->may_read = self->may_write = true;
+  self->since_ms = clock_monotonic_ms();
+  self->io =
+      loop_event_new(base, fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, on_io, self);
+  self->turn = loop_timer_new(base, on_turn, self);
+  self->timer = loop_timer_new(base, on_timer, self);
+  server->connection_count++;
+  list_append(&server->connections, &self->node);
+  return self;
+}
+
+void connection_free(struct http_exchange *self) {
+  struct http_server *server = self->server;
+  if (self->state == CONNECTION_SERVING)
+    server_end_exchange(server, self, false);
+  if (self->state == CONNECTION_LINGERING)
+    server->lingering_count--;
+  else
+    server->connection_count--;
+  list_remove(&server->connections, &self->node);
+  clear_exchange(self);
+  buffer_release(&self->output);
+  buffer_release(&self->pending);
+  event_free(self->io);
+  event_free(self->turn);
+  event_free(self->timer);
+  (void)close(self->fd);
+  free(self);
+}
