@@ -15,6 +15,7 @@
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
 #include "agent/frontends/http/connection/listener.h"
+#include "agent/frontends/http/frontend.h"
 #include "agent/frontends/mcp/frontend.h"
 #include "agent/frontends/once/frontend.h"
 #include "agent/frontends/redis/connection/tls.h"
@@ -52,9 +53,20 @@ static int inject(const char *target) {
   return result == 0 ? 0 : AGENT_EXIT_ERROR;
 }
 
+static struct frontend *make_http_frontend(const struct options *options, struct event_base *base,
+                                           const struct log *log) {
+  const struct http_frontend_options http_options = {
+      .http = &options->http,
+      .events_max = options->redis.delivery.events_maxlen,
+      .events_bytes_max = options->redis.delivery.events_keep_bytes};
+  return http_frontend_new(base, log, &http_options);
+}
+
 static struct frontend *make_frontend(const struct options *options, struct event_base *base,
                                       const struct log *log) {
   switch (options->action) {
+  case OPTIONS_HTTP:
+    return make_http_frontend(options, base, log);
   case OPTIONS_ONCE:
     return once_frontend_new(base, log);
   case OPTIONS_IPC:
@@ -179,8 +191,10 @@ static int complete(struct options *options, const struct log *log, struct error
       startup_directory(&tools->directory, error) != 0)
     return -1;
   options->stdio.tools = options->mcp.tools = *tools;
-  if (options->is_over_http)
+  if (options->is_over_http && options->action != OPTIONS_HTTP)
     return error_set(error, "the frontends over HTTP are missing");
+  if (options->is_over_http)
+    return http_listener_listen(options->http.listener, error);
   return 0;
 }
 
