@@ -158,22 +158,26 @@ static bool read_after(struct http_exchange *exchange, enum reader_form form, ui
   return false;
 }
 
+/* Returns false if the request is answered. */
+static bool admit_stream(struct http_frontend *self, struct http_exchange *exchange) {
+  if (self->stream_count < READER_STREAMS_MAX)
+    return http_exchange_admit_long(exchange);
+  http_respond_error_with(exchange, 429, "readers", "16 streams are open; try again",
+                          HTTP_RETRY_AFTER);
+  return false;
+}
+
+/* Opens a stream that was admitted. */
 static void open_stream(struct http_frontend *self, struct http_exchange *exchange,
-                        struct http_step *step, enum reader_form form) {
-  uint64_t after;
-  if (!read_after(exchange, form, &after))
-    return;
-  if (after > step->events.last_seq)
+                        struct http_step *step, enum reader_form form, uint64_t after) {
+  if (after > step->events.last_seq) {
     http_respond_error(exchange, 409, "ahead",
                        "the step has fewer events: the number is from another agent");
-  else if (self->stream_count == READER_STREAMS_MAX)
-    http_respond_error_with(exchange, 429, "readers", "16 streams are open; try again",
-                            HTTP_RETRY_AFTER);
-  else if (http_exchange_admit_long(exchange)) {
-    self->stream_count++;
-    reader_open_stream(self->base, step, exchange, form, after);
-    self->was_blocked |= event_store_is_blocked(&self->steps.store);
+    return;
   }
+  self->stream_count++;
+  reader_open_stream(self->base, step, exchange, form, after);
+  self->was_blocked |= event_store_is_blocked(&self->steps.store);
 }
 
 /* Which stream the client prefers; READER_RESULT for none. */
@@ -307,20 +311,26 @@ static struct http_step *find_or_accept(struct http_frontend *self,
   return NULL;
 }
 
+/* What the response needs is checked before the step is accepted. */
 static void serve_put(void *owner, struct http_exchange *exchange) {
   struct http_frontend *self = owner;
   const enum reader_form form = preferred_stream(exchange);
+  uint64_t after = 0;
   if (!is_valid_id(http_exchange_segment(exchange))) {
     reject(exchange, "the id of a step is UTF-8 of 1 to 1024 bytes");
     return;
   }
+  if (form != READER_RESULT &&
+      (!read_after(exchange, form, &after) || !admit_stream(self, exchange)))
+    return;
   struct http_step *step = find_or_accept(self, exchange);
+  buffer_release(http_exchange_body(exchange));
   if (step == NULL)
     return;
   if (form == READER_RESULT || is_shutdown(step))
     respond_now(self, exchange, step);
   else
-    open_stream(self, exchange, step, form);
+    open_stream(self, exchange, step, form, after);
 }
 
 /* --- the other routes ------------------------------------------------------------------------- */
@@ -343,11 +353,13 @@ static void serve_get(void *owner, struct http_exchange *exchange) {
 static void serve_events(void *owner, struct http_exchange *exchange) {
   struct http_frontend *self = owner;
   struct http_step *step = find_step(self, exchange);
-  const enum reader_form form = preferred_stream(exchange);
+  const enum reader_form form =
+      preferred_stream(exchange) == READER_SSE ? READER_SSE : READER_NDJSON;
+  uint64_t after;
   if (step != NULL && is_shutdown(step))
     http_respond_error(exchange, 404, "not_found", "a shutdown has no events");
-  else if (step != NULL)
-    open_stream(self, exchange, step, form == READER_SSE ? form : READER_NDJSON);
+  else if (step != NULL && read_after(exchange, form, &after) && admit_stream(self, exchange))
+    open_stream(self, exchange, step, form, after);
 }
 
 static void serve_cancel(void *owner, struct http_exchange *exchange) {

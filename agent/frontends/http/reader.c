@@ -16,6 +16,12 @@ bool reader_is_stream(const struct reader *self) {
   return self->form == READER_NDJSON || self->form == READER_SSE;
 }
 
+static void write_bytes(struct reader *self, const char *bytes, size_t length) {
+  if (length > 0)
+    self->written_ms = clock_monotonic_ms();
+  http_stream_write(self->exchange, bytes, length);
+}
+
 /* --- a result alone --------------------------------------------------------------------------- */
 
 static void begin_result(struct reader *self) {
@@ -30,7 +36,7 @@ static bool write_result(struct reader *self) {
   size_t length = result->length - self->result_written;
   if (length > capacity)
     length = capacity;
-  http_stream_write(self->exchange, result->bytes + self->result_written, length);
+  write_bytes(self, result->bytes + self->result_written, length);
   self->result_written += length;
   return self->result_written == result->length;
 }
@@ -38,7 +44,7 @@ static bool write_result(struct reader *self) {
 /* --- streams ---------------------------------------------------------------------------------- */
 
 static void write_text(struct reader *self, const char *text) {
-  http_stream_write(self->exchange, text, strlen(text));
+  write_bytes(self, text, strlen(text));
 }
 
 static void write_gap(struct reader *self, uint64_t first, uint64_t last) {
@@ -56,7 +62,7 @@ static void write_gap(struct reader *self, uint64_t first, uint64_t last) {
                     (unsigned long long)last, (unsigned long long)first);
   if (self->form == READER_SSE)
     buffer_add_string(&line, "\n");
-  http_stream_write(self->exchange, line.bytes, line.length);
+  write_bytes(self, line.bytes, line.length);
   buffer_release(&line);
 }
 
@@ -70,7 +76,7 @@ static bool write_lines(struct reader *self) {
   length = shorter(length, http_stream_capacity(self->exchange));
   if (length == 0)
     return false;
-  http_stream_write(self->exchange, bytes, length);
+  write_bytes(self, bytes, length);
   event_cursor_advance(&self->cursor, length);
   return true;
 }
@@ -99,7 +105,7 @@ static bool write_sent_events(struct reader *self) {
   while (used < length && out.length < http_stream_capacity(self->exchange))
     used += add_event_part(self, &out, bytes + used, length - used);
   event_cursor_advance(&self->cursor, used);
-  http_stream_write(self->exchange, out.bytes, out.length);
+  write_bytes(self, out.bytes, out.length);
   buffer_release(&out);
   return used > 0;
 }
@@ -123,7 +129,6 @@ static void write_stream_result(struct reader *self) {
 
 /* Each round writes a block of events or what the connection takes. */
 static void write_stream(struct reader *self) {
-  self->written_ms = clock_monotonic_ms();
   while (self->form == READER_SSE ? write_sent_events(self) : write_lines(self))
     continue;
   if (self->step->state == HTTP_STEP_FINISHED && !has_unread_events(self))
@@ -147,20 +152,19 @@ void reader_notify(struct reader *self) {
 /* --- the life of a reader --------------------------------------------------------------------- */
 
 static void break_silence(struct reader *self) {
-  const int64_t quiet_ms = clock_monotonic_ms() - self->written_ms;
-  if (quiet_ms >= READER_QUIET_MS && !self->is_within_event) {
-    self->written_ms += quiet_ms;
+  int64_t quiet_ms = clock_monotonic_ms() - self->written_ms;
+  if (quiet_ms >= READER_QUIET_MS) {
     write_text(self, self->form == READER_SSE ? ":\n\n" : "\n");
+    quiet_ms = 0;
   }
-  loop_timer_start(self->timer,
-                   quiet_ms >= READER_QUIET_MS ? READER_QUIET_MS : READER_QUIET_MS - quiet_ms);
+  loop_timer_start(self->timer, READER_QUIET_MS - quiet_ms);
 }
 
 LOOP_CALLBACK(on_timer, struct reader *self) {
   if (self->form == READER_WAITS) {
     self->form = READER_STATE;
     reader_respond_state(self->step, self->exchange);
-  } else if (reader_is_stream(self) && !self->has_begun_result) {
+  } else if (reader_is_stream(self) && !self->has_begun_result && !self->is_within_event) {
     break_silence(self);
   }
 }
