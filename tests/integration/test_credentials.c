@@ -1,5 +1,5 @@
-/* Only the agent knows the Redis password: no step can find it, and no log shows it. The key of HTTP
-   has a test of its own, test_http_key.c. */
+/* Only the agent knows the Redis password: no step can find it, and no log shows it. For the key of
+   HTTP, see test_http_key.c. */
 
 #include "tests/support/job.h"
 
