@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/exit_code.h"
 #include "agent/payload_limit.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -219,7 +218,7 @@ static bool expire_call(struct calls *self, struct call *call) {
 /* --- executions ------------------------------------------------------------------------------ */
 
 static bool has_capacity(const struct calls *self, const struct call *call) {
-  return stdio_channel_has_capacity(&self->stdio_channel) &&
+  return (self->type->has_capacity == NULL || self->type->has_capacity(self)) &&
          payload_limit_has_capacity(self->running_bytes, call->bytes);
 }
 
@@ -263,17 +262,14 @@ void calls_serve(struct calls *self) {
   self->is_serving = false;
 }
 
-void calls_frontend_go_on(struct frontend *frontend) {
-  struct calls *self = self_of(frontend);
+static void serve(struct calls *self) {
   calls_serve(self);
-  stdio_channel_go_on(&self->stdio_channel);
-  if (stdio_channel_has_ended(&self->stdio_channel) && self->queue.first == NULL &&
-      self->running == 0)
-    engine_leave(frontend, AGENT_EXIT_SHUTDOWN, "the end of standard input");
+  if (self->type->served != NULL)
+    self->type->served(self);
 }
 
 LOOP_CALLBACK(on_deadline, struct calls *self) {
-  calls_frontend_go_on(&self->frontend);
+  serve(self);
 }
 
 /* --- progress -------------------------------------------------------------------------------- */
@@ -303,15 +299,13 @@ static size_t cut_message(const char *line, size_t length) {
   return at;
 }
 
-/* A report that is left out because its host does not read counts as made. */
+/* A report that its frontend leaves out counts as made. */
 static void report_progress(struct calls *self, struct call *call, int64_t now_ms) {
   static const char waits[] = "waiting for other calls to end";
   char line[4 * MESSAGE_CHARACTERS];
   size_t length;
   call->reported_ms = now_ms;
   call->reported_output = output_of(call);
-  if (stdio_channel_unread(&self->stdio_channel) > STDIO_CHANNEL_HOLD_PROGRESS_BYTES)
-    return;
   if (call->execution == NULL) {
     self->type->report(self, call, waits, sizeof waits - 1);
     return;
@@ -333,7 +327,8 @@ LOOP_CALLBACK(on_progress, struct calls *self) {
   }
   if (wait_ms > 0)
     loop_timer_start(self->progress, wait_ms);
-  stdio_channel_flush(&self->stdio_channel);
+  if (self->frontend.type->flush != NULL)
+    self->frontend.type->flush(&self->frontend);
 }
 
 /* --- the frontend ----------------------------------------------------------------------------- */
@@ -352,10 +347,9 @@ void calls_frontend_want(struct frontend *frontend, unsigned requests) {
   struct calls *self = self_of(frontend);
   self->wanted = requests > 0 ? self->wanted + requests : 0;
   if (requests > 0) {
-    calls_frontend_go_on(frontend);
+    serve(self);
     return;
   }
-  stdio_channel_stop(&self->stdio_channel);
   (void)event_del(self->deadline);
   drop_waiting(self);
 }
@@ -367,10 +361,6 @@ void calls_frontend_begin(struct frontend *frontend, struct execution *execution
     start_changes(self_of(frontend));
   else
     engine_start(execution);
-}
-
-void calls_frontend_flush(struct frontend *frontend) {
-  stdio_channel_flush(&self_of(frontend)->stdio_channel);
 }
 
 void calls_frontend_result(struct frontend *frontend, const struct execution *execution,
@@ -398,25 +388,23 @@ void calls_frontend_result(struct frontend *frontend, const struct execution *ex
     drop_waiting(self);
 }
 
-void calls_frontend_close(struct frontend *frontend, enum frontend_close how) {
-  stdio_channel_close(&self_of(frontend)->stdio_channel, how, -1);
+bool calls_are_over(const struct calls *self) {
+  return self->queue.first == NULL && self->running == 0;
 }
 
-void calls_frontend_dump(const struct frontend *frontend) {
-  const struct calls *self = (const struct calls *)frontend;
+size_t calls_waiting(const struct calls *self) {
   size_t waiting = 0;
   for (const struct call *call = self->waiting; call != NULL; call = call_of(call->node.next))
     waiting++;
-  log_line(self->stdio_channel.log, LOG_WARN, NULL,
-           "state: frontend %s: %u calls run, %zu wait, of %zu bytes; %zu bytes not read",
-           frontend->type->name, self->running, waiting, self->waiting_bytes + self->running_bytes,
-           stdio_channel_unread(&self->stdio_channel));
+  return waiting;
 }
 
-void calls_init(struct calls *self, struct event_base *base, const struct log *log,
-                const struct calls_type *type, const struct stdio_channel_type *stdio_channel) {
+size_t calls_bytes(const struct calls *self) {
+  return self->waiting_bytes + self->running_bytes;
+}
+
+void calls_init(struct calls *self, struct event_base *base, const struct calls_type *type) {
   self->type = type;
-  stdio_channel_init(&self->stdio_channel, base, log, &self->frontend, stdio_channel);
   self->deadline = loop_timer_new(base, on_deadline, self);
   self->progress = loop_timer_new(base, on_progress, self);
   self->changes = loop_timer_new(base, on_changes, self);
@@ -432,5 +420,4 @@ void calls_release(struct calls *self) {
   event_free(self->deadline);
   event_free(self->progress);
   event_free(self->changes);
-  stdio_channel_release(&self->stdio_channel);
 }

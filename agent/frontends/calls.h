@@ -6,28 +6,27 @@
 
 #include "agent/engine/engine.h"
 #include "agent/frontends/call_ids.h"
-#include "agent/frontends/stdio_channel.h"
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "base/list.h"
 
 /*
- * The tool calls of a frontend on standard input and output (stdio_channel.h). They form a queue in
- * the order of their arrival; the first ones run, as many at once as the engine wants. The hard
- * part is that calls have deadlines of their own, and that some must not overlap:
+ * The tool calls of a frontend. They form a queue in the order of their arrival; the first ones
+ * run, as many at once as the engine wants. The hard part is that calls have deadlines of their
+ * own, and that some must not overlap:
  *
  *   order      a call without a tool is only answered, once all calls before it are over
  *   files      calls that change files are executed one after the other, because two paths may name
  *              one file; each has its execution, which waits. A call that takes longer than
  *              CALLS_CHANGE_MS delays only calls with the same path
- *   capacity   a call begins while its host reads (stdio_channel_has_capacity), and while the
- *              running calls hold less than payload_limit() bytes
+ *   capacity   a call begins while its host reads (has_capacity), and while the running calls hold
+ *              less than payload_limit() bytes
  *   full       if the waiting calls hold more than payload_limit() bytes (calls_are_full), the
  *              frontend rejects calls, or takes no more lines
  *   cancel     ends all calls that have the id (call_ids.h)
  *   deadline   of the first call that is not over: SIGTERM, SIGKILL, then the answer, even if the
  *              execution has not ended because its process hangs in the kernel
- *   progress   CALLS_PROGRESS_…, while less than STDIO_CHANNEL_HOLD_PROGRESS_BYTES are unread
+ *   progress   CALLS_PROGRESS_…
  *
  * A frontend embeds struct calls as its first member, and struct call as that of its calls.
  *
@@ -61,20 +60,27 @@ struct call {
 
 struct calls;
 
+/* What the queue asks of its frontend. */
 struct calls_type {
   /* Answers a call that is over; it is freed afterwards. `end` is the result of its execution or
      its deadline; NULL if it was not executed or was cancelled (see its outcome). */
   void (*answer)(struct calls *self, struct call *call, const struct execution_result *end);
-  /* Reports the last line of output so far. NULL: calls do not report progress. */
+  /* Reports the last line of output so far, or leaves that out if the host does not read; flush()
+     of struct frontend_type follows. NULL: calls do not report progress. */
   void (*report)(struct calls *self, const struct call *call, const char *line, size_t length);
   /* Releases the frontend's own members of the call. May be NULL. */
   void (*release)(struct calls *self, struct call *call);
+  /* Whether a call may begin now. When this becomes true, the frontend calls calls_serve. NULL:
+     always. */
+  bool (*has_capacity)(const struct calls *self);
+  /* Calls may have been answered or begun from the event loop, so the frontend may have something
+     to send, and may add calls. May be NULL. */
+  void (*served)(struct calls *self);
 };
 
 struct calls {
   struct frontend frontend; /* first */
   const struct calls_type *type;
-  struct stdio_channel stdio_channel;
   struct tool_settings settings;
   struct list queue;    /* all calls that are not over */
   struct call *waiting; /* the first WAITING one; those after it wait, too */
@@ -111,8 +117,7 @@ struct calls {
     .output_bytes = 2 * ANSWER_STREAM_SIDE, .tail_bytes = ANSWER_STREAM_SIDE                       \
   }
 
-void calls_init(struct calls *self, struct event_base *base, const struct log *log,
-                const struct calls_type *type, const struct stdio_channel_type *stdio_channel);
+void calls_init(struct calls *self, struct event_base *base, const struct calls_type *type);
 void calls_release(struct calls *self);
 
 /* Returns a new call, with zeros in all members that a frontend's struct of this size adds. `bytes`
@@ -135,14 +140,13 @@ void calls_cancel(struct calls *self, struct json_member id);
 /* Begins and answers all calls whose turn has come. */
 void calls_serve(struct calls *self);
 
-/* These are functions of struct frontend_type and struct stdio_channel_type. */
+bool calls_are_over(const struct calls *self);
+size_t calls_waiting(const struct calls *self);
+/* Returns the most memory that the calls hold. */
+size_t calls_bytes(const struct calls *self);
+
+/* These are functions of struct frontend_type. */
 void calls_frontend_want(struct frontend *frontend, unsigned requests);
 void calls_frontend_begin(struct frontend *frontend, struct execution *execution);
-void calls_frontend_flush(struct frontend *frontend);
 void calls_frontend_result(struct frontend *frontend, const struct execution *execution,
                            const struct execution_result *end);
-void calls_frontend_close(struct frontend *frontend, enum frontend_close how);
-void calls_frontend_dump(const struct frontend *frontend);
-/* Serves the calls, then reads on. Leaves the engine when the input has ended and all calls are
-   answered. */
-void calls_frontend_go_on(struct frontend *frontend);

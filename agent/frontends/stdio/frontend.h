@@ -39,16 +39,11 @@
 /* How long the program waits at its end for the next byte to be read, in milliseconds. */
 #define STDIO_FRONTEND_STALL_MS 5000
 
-/* The default deadline of answers in JSON-RPC, and of a runner after its start, in seconds. Hosts
-   of both kill a process that has not answered after 60 s. Other requests have no default
-   deadline. */
-#define STDIO_FRONTEND_DEADLINE_SECONDS 55
-
 /* The texts must outlive the frontend. */
 struct stdio_frontend_options {
   bool is_runner;
   const char *tool;          /* the only one that is served; NULL: all. A runner's may be unknown */
-  unsigned deadline_seconds; /* of every request; 0: see STDIO_FRONTEND_DEADLINE_SECONDS */
+  unsigned deadline_seconds; /* of every request; 0: see STDIO_DEADLINE_SECONDS (stdio_call.h) */
   const char *version;       /* of the program */
   struct tool_settings tools; /* `clamps_timeout` is ignored; timeouts are clamped */
 };
