@@ -1,0 +1,46 @@
+#pragma once
+
+#include "tests/support/agent_process.h"
+#include "tests/support/directory.h"
+#include "tests/support/http_client.h"
+
+/*
+ * An agent with `--http` on a socket file in the directory of the test.
+ *
+ *   HTTP_TEST(health_needs_no_key) {
+ *     http_agent_start(http, NULL, NULL);
+ *     struct http_client *client = http_agent_connect(http);
+ *     http_client_send(client, "GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+ *     assert_int_equal(http_client_response(client)->status, 200);
+ *   }
+ *
+ * A test that needs TCP starts it on a port of the loopback with http_agent_start_tcp. The
+ * directory is HTTP_DIRECTORY in the environment of the agent and its steps. Agent, connections and
+ * files of the directory are gone after the test.
+ */
+struct http_agent {
+  struct directory directory;
+  struct agent_process *process; /* NULL: not started */
+  char address[96];              /* for http_client_connect */
+  struct http_client *clients[128];
+  int client_count;
+};
+
+int http_agent_set_up(void **state);
+int http_agent_tear_down(void **state);
+#define HTTP_TEST(NAME)                                                                            \
+  TEST_WITH(struct http_agent *http, NAME, http_agent_set_up, http_agent_tear_down)
+
+/* Starts the agent with these additional arguments and "NAME=value", both NULL-terminated or NULL,
+   and waits until it accepts connections. An agent that runs is killed first. */
+void http_agent_start(struct http_agent *self, const char *const *arguments,
+                      const char *const *environment);
+void http_agent_start_tcp(struct http_agent *self, const char *const *arguments,
+                          const char *const *environment);
+
+/* A new connection, which belongs to self. Close it earlier with http_agent_disconnect. */
+struct http_client *http_agent_connect(struct http_agent *self);
+void http_agent_disconnect(struct http_agent *self, struct http_client *client);
+
+/* Waits until a file exists in the directory. */
+void http_agent_wait_file(struct http_agent *self, const char *name);
