@@ -18,3 +18,4 @@ extern const struct measurement bench_grep;
 extern const struct measurement bench_tools;
 extern const struct measurement bench_ends;
 extern const struct measurement bench_client;
+extern const struct measurement bench_http;
