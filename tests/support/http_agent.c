@@ -1,5 +1,8 @@
 #include "tests/support/http_agent.h"
 
+#include <cjson/cJSON.h>
+
+#include "tests/support/gate.h"
 #include "tests/support/redis_server.h"
 #include "tests/test.h"
 
@@ -101,4 +104,84 @@ static bool has_file(void *context) {
 void http_agent_wait_file(struct http_agent *self, const char *name) {
   if (!wait_until(has_file, &(struct file_query){&self->directory, name}, WAIT_BOUND_MS))
     agent_process_fail(self->process, "there is no file %s", name);
+}
+
+/* --- responses -------------------------------------------------------------------------------- */
+
+static bool is_instance(const char *value) {
+  return value != NULL && strlen(value) >= 16 && strspn(value, "0123456789abcdef") == strlen(value);
+}
+
+static bool is_error(const struct http_response *response, const char *word) {
+  cJSON *error = cJSON_Parse(response->body);
+  const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(error, "error"));
+  const char *message = cJSON_GetStringValue(cJSON_GetObjectItem(error, "message"));
+  bool is_valid = name != NULL && strcmp(name, word) == 0 && message != NULL && *message != '\0' &&
+                  cJSON_GetArraySize(error) == 2;
+  cJSON_Delete(error);
+  return is_valid;
+}
+
+static bool has_value(const struct http_response *response, const char *name, const char *value) {
+  const char *found = http_response_field(response, name);
+  return found != NULL && strcmp(found, value) == 0;
+}
+
+const char *http_agent_find_fault(const struct http_response *response, int status,
+                                  const char *word) {
+  if (response->status != status)
+    return formatted("status %d instead of %d: %s", response->status, status, response->body);
+  if (!is_instance(http_response_field(response, "Sandbox-Instance")))
+    return "no valid Sandbox-Instance";
+  if (!has_value(response, "Cache-Control", "no-store"))
+    return "no Cache-Control: no-store";
+  if (!has_value(response, "X-Content-Type-Options", "nosniff"))
+    return "no X-Content-Type-Options: nosniff";
+  if (strcasestr(response->head, "Access-Control") != NULL)
+    return "a field Access-Control";
+  if (word != NULL && !has_value(response, "Content-Type", "application/json"))
+    return "no Content-Type: application/json";
+  if (word != NULL && !is_error(response, word))
+    return formatted("not the error %s: %s", word, response->body);
+  return NULL;
+}
+
+void http_agent_expect_status(struct http_agent *self, const struct http_response *response,
+                              int status) {
+  http_agent_expect_error(self, response, status, NULL);
+}
+
+void http_agent_expect_error(struct http_agent *self, const struct http_response *response,
+                             int status, const char *word) {
+  const char *fault = http_agent_find_fault(response, status, word);
+  if (fault != NULL)
+    agent_process_fail(self->process, "%s\n%s%s", fault, response->head, response->body);
+}
+
+char *http_agent_list_steps(struct http_agent *self) {
+  struct http_client *client = http_client_connect(self->address);
+  const struct http_response *response = http_client_request(client, "GET", "/steps", NULL, NULL);
+  http_agent_expect_status(self, response, 200);
+  char *body = strdup(response->body);
+  assert_non_null(body);
+  http_client_free(client);
+  return body;
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+void http_agent_put_gate(struct http_agent *self, const char *id, const char *gate) {
+  struct http_client *client = http_client_connect(self->address);
+  const char *begun = formatted("%s-begun", gate);
+  const char *step = formatted("{\"command\":\"sh\",\"args\":[\"-c\",\"cd $HTTP_DIRECTORY; "
+                               ": >%s; " GATE("%s") "\"]}",
+                               begun, gate, gate);
+  http_agent_expect_status(
+      self, http_client_request(client, "PUT", formatted("/steps/%s", id), NULL, step), 202);
+  http_client_free(client);
+  http_agent_wait_file(self, begun);
+}
+
+void http_agent_open_gate(struct http_agent *self, const char *gate) {
+  gate_open(directory_path(&self->directory, gate));
 }

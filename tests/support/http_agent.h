@@ -44,3 +44,22 @@ void http_agent_disconnect(struct http_agent *self, struct http_client *client);
 
 /* Waits until a file exists in the directory. */
 void http_agent_wait_file(struct http_agent *self, const char *name);
+
+/* Fails unless the response has the fields that all responses have, and the status; the second one
+   also unless it is {"error":<word>,"message":…}. */
+void http_agent_expect_status(struct http_agent *self, const struct http_response *response,
+                              int status);
+void http_agent_expect_error(struct http_agent *self, const struct http_response *response,
+                             int status, const char *word);
+
+/* What is wrong with the response, for tests that report more than one; NULL: nothing. `word` may
+   be NULL: any body. The text is valid as long as those of formatted(). */
+const char *http_agent_find_fault(const struct http_response *response, int status,
+                                  const char *word);
+
+/* The body of GET /steps on a new connection, to be freed. */
+char *http_agent_list_steps(struct http_agent *self);
+
+/* Runs step `id`, which waits until the gate of this name is opened, and waits until it runs. */
+void http_agent_put_gate(struct http_agent *self, const char *id, const char *gate);
+void http_agent_open_gate(struct http_agent *self, const char *gate);

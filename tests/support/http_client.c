@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <limits.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -127,10 +129,22 @@ bool http_client_offer(struct http_client *self, const char *bytes, size_t lengt
   return true;
 }
 
+/* Whether the agent has read everything that was sent. */
+static bool is_read(void *context) {
+  const struct http_client *self = context;
+  int unread = 0;
+  return ioctl(self->fd, SIOCOUTQ, &unread) != 0 || unread == 0;
+}
+
 bool http_client_offer_bytewise(struct http_client *self, const char *bytes, size_t length) {
-  for (size_t i = 0; i < length; i++)
+  for (size_t i = 0; i < length; i++) {
     if (!http_client_offer(self, bytes + i, 1))
       return false;
+    for (int spins = 0; spins < 1000 && !is_read(self); spins++)
+      sched_yield();
+    if (!wait_until(is_read, self, WAIT_BOUND_MS))
+      fail_msg("byte %zu is not read", i);
+  }
   return true;
 }
 

@@ -52,7 +52,8 @@ void http_client_send(struct http_client *self, const char *text);
 void http_client_send_bytes(struct http_client *self, const char *bytes, size_t length);
 bool http_client_offer(struct http_client *self, const char *bytes, size_t length);
 
-/* Sends each byte as a segment of its own. Returns false if the agent has closed the connection. */
+/* Sends each byte when the agent has read the one before it; over TCP it may still read several at
+   once. Returns false if the agent has closed the connection. */
 bool http_client_offer_bytewise(struct http_client *self, const char *bytes, size_t length);
 
 /* Sends a valid request with `Host: localhost`, with these field lines (each with CRLF; NULL: none)
