@@ -3,6 +3,7 @@
 #include <cjson/cJSON.h>
 
 #include "tests/support/gate.h"
+#include "tests/support/proc.h"
 #include "tests/support/redis_server.h"
 #include "tests/test.h"
 
@@ -72,6 +73,10 @@ void http_agent_start_tcp(struct http_agent *self, const char *const *arguments,
       return;
   }
   agent_process_fail(self->process, "the agent has ended");
+}
+
+long http_agent_memory_kib(const struct http_agent *self) {
+  return proc_status_kib(agent_process_pid(self->process), "VmRSS");
 }
 
 struct http_client *http_agent_connect(struct http_agent *self) {

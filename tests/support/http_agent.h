@@ -20,6 +20,7 @@
  */
 struct http_agent {
   struct directory directory;
+  struct agent_setup setup;      /* of the next start, without arguments and environment */
   struct agent_process *process; /* NULL: not started */
   char address[96];              /* for http_client_connect */
   struct http_client *clients[128];
@@ -37,6 +38,9 @@ void http_agent_start(struct http_agent *self, const char *const *arguments,
                       const char *const *environment);
 void http_agent_start_tcp(struct http_agent *self, const char *const *arguments,
                           const char *const *environment);
+
+/* The memory of the agent that is resident, in KiB. */
+long http_agent_memory_kib(const struct http_agent *self);
 
 /* A new connection, which belongs to self. Close it earlier with http_agent_disconnect. */
 struct http_client *http_agent_connect(struct http_agent *self);
