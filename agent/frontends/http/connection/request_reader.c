@@ -272,10 +272,14 @@ static bool check_framing(struct request_reader *self) {
 }
 
 static bool check_expectation(struct request_reader *self) {
-  const char *expect = http_request_field(&self->request, "Expect");
-  if (expect != NULL && strcasecmp(expect, "100-continue") != 0)
-    return reject(self, 417, "expectation", "Expect has a value other than 100-continue");
-  self->request.expects_continue = expect != NULL && !self->request.is_http_1_0;
+  struct http_request *request = &self->request;
+  for (size_t i = 0; i < request->field_count; i++) {
+    if (strcasecmp(request->fields[i].name, "Expect") != 0)
+      continue;
+    if (strcasecmp(request->fields[i].value, "100-continue") != 0)
+      return reject(self, 417, "expectation", "Expect has a value other than 100-continue");
+    request->expects_continue = !request->is_http_1_0;
+  }
   return true;
 }
 
