@@ -133,7 +133,7 @@ void http_respond(struct http_exchange *self, int status, const char *type, cons
   begin_response(self, status);
   write_header(self, type, fields);
   write_length(self, content->length);
-  if (self->reader.request.method == HTTP_HEAD && is_request_read(self))
+  if (self->reader.request.method == HTTP_HEAD)
     buffer_release(content);
   self->body = *content;
   *content = (struct buffer){0};
