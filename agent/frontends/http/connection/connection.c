@@ -44,15 +44,20 @@ static int64_t limit_of_state(const struct http_exchange *self) {
   return 0;
 }
 
+/* Returns when the state has lasted too long; 0: never. */
+static int64_t deadline_of_state(const struct http_exchange *self) {
+  const int64_t limit_ms = limit_of_state(self);
+  return limit_ms > 0 ? self->since_ms + limit_ms : 0;
+}
+
 /* The timer is not moved for each byte: it fires too early, and is then started again. */
 static void watch_deadline(struct http_exchange *self) {
-  const int64_t limit_ms = limit_of_state(self);
-  self->deadline_ms = limit_ms > 0 ? self->since_ms + limit_ms : 0;
-  if (self->deadline_ms == 0)
+  const int64_t deadline_ms = deadline_of_state(self);
+  if (deadline_ms == 0)
     return;
-  const int64_t left_ms = self->deadline_ms - clock_monotonic_ms();
-  if (self->timer_ms == 0 || self->timer_ms > self->deadline_ms) {
-    self->timer_ms = self->deadline_ms;
+  const int64_t left_ms = deadline_ms - clock_monotonic_ms();
+  if (self->timer_ms == 0 || self->timer_ms > deadline_ms) {
+    self->timer_ms = deadline_ms;
     loop_timer_start(self->timer, left_ms > 0 ? left_ms : 0);
   }
 }
@@ -69,10 +74,9 @@ static void pass_deadline(struct http_exchange *self) {
 }
 
 LOOP_CALLBACK(on_timer, struct http_exchange *self) {
+  const int64_t deadline_ms = deadline_of_state(self);
   self->timer_ms = 0;
-  if (self->deadline_ms == 0)
-    return;
-  if (clock_monotonic_ms() >= self->deadline_ms)
+  if (deadline_ms > 0 && clock_monotonic_ms() >= deadline_ms)
     pass_deadline(self);
   else
     watch_deadline(self);
@@ -80,14 +84,15 @@ LOOP_CALLBACK(on_timer, struct http_exchange *self) {
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Not more than belongs to the body if its length is known, and not more than a header can have if
-   it is not: that is what may have to be kept for the next request. */
+/* Not more than belongs to the body if its length is known, and not more than a header can still
+   have if it is not: that is what may have to be kept for the next request. */
 static size_t read_size(const struct http_exchange *self) {
-  const bool has_length =
-      self->state == CONNECTION_READING_BODY && self->reader.request.framing == HTTP_BODY_LENGTH;
-  if (!has_length)
+  const struct request_reader *reader = &self->reader;
+  if (self->state == CONNECTION_READING_HEADER)
+    return HTTP_HEADER_MAX - reader->length;
+  if (reader->request.framing != HTTP_BODY_LENGTH)
     return HTTP_HEADER_MAX;
-  return self->reader.left < HTTP_INPUT_SIZE ? (size_t)self->reader.left : HTTP_INPUT_SIZE;
+  return reader->left < HTTP_INPUT_SIZE ? (size_t)reader->left : HTTP_INPUT_SIZE;
 }
 
 /* Returns PROGRESS with the bytes in the server's input. */
@@ -119,8 +124,9 @@ static void check_request(struct http_exchange *self) {
     server_check_body(self->server, self);
   if (self->state == CONNECTION_SERVING)
     return;
-  if (self->reader.state == REQUEST_READING_BODY) {
+  if (self->reader.state == REQUEST_READING_BODY && self->state != CONNECTION_READING_BODY) {
     self->state = CONNECTION_READING_BODY;
+    self->since_ms = clock_monotonic_ms();
   } else if (self->reader.state == REQUEST_DONE) {
     self->state = CONNECTION_SERVING;
     server_serve(self->server, self);

@@ -67,8 +67,7 @@ struct http_exchange {
   size_t body_written;
 
   struct event *io, *turn, *timer;
-  int64_t deadline_ms; /* of the current state; 0: none */
-  int64_t timer_ms;    /* when the timer fires; 0: not at all */
+  int64_t timer_ms; /* when the timer fires; 0: not at all */
 };
 
 /* Takes over the descriptor. */

@@ -100,6 +100,7 @@ static void begin_response(struct http_exchange *self, int status) {
   CHECK(self->response == RESPONSE_NONE);
   self->closes |= !is_request_read(self) || self->reader.request.closes;
   self->state = CONNECTION_SERVING;
+  self->since_ms = clock_monotonic_ms();
   self->status = status;
 }
 
@@ -192,6 +193,8 @@ void http_stream_write(struct http_exchange *self, const char *bytes, size_t len
   CHECK(self->response == RESPONSE_STREAMING);
   if (length == 0)
     return;
+  if (self->written == self->output.length)
+    self->since_ms = clock_monotonic_ms(); /* the client has this long to accept a byte */
   remove_sent_output(self);
   if (self->is_chunked)
     buffer_add_format(&self->output, "%zx\r\n", length);
