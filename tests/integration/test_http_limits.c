@@ -38,9 +38,7 @@ static void start_with_little_memory(struct http_agent *http) {
 }
 
 static void expect_no_step(struct http_agent *http) {
-  char *steps = http_agent_list_steps(http);
-  assert_string_equal(steps, "{\"steps\":[]}");
-  free(steps);
+  http_agent_expect_no_step(http);
   assert_false(directory_has(&http->directory, HTTP_ROW_FILE));
 }
 
@@ -155,10 +153,17 @@ HTTP_TEST(beyond_64_connections_the_one_that_has_waited_longest_is_closed) {
   }
 }
 
+/* The agent compares times in milliseconds. */
+static bool has_ticked(void *since_ms) {
+  return wait_timer_ms() > *(const double *)since_ms + 1;
+}
+
 HTTP_TEST(a_connection_waits_for_a_header_from_its_last_response_on) {
   struct http_client *clients[CONNECTIONS_MAX];
   http_agent_start(http, NULL, NULL);
   open_with(http, clients, CONNECTIONS_MAX, "GET /health HTTP/1.1\r\n");
+  double opened_ms = wait_timer_ms();
+  (void)wait_until(has_ticked, &opened_ms, WAIT_BOUND_MS);
   for (int i = 0; i < CONNECTIONS_MAX; i++)
     if (i != 7) {
       http_client_send(clients[i], "Host: a\r\n\r\n");
@@ -304,16 +309,13 @@ HTTP_TEST(streams_bodies_and_waiting_requests_delay_no_other_request) {
 /* --- bodies ----------------------------------------------------------------------------------- */
 
 HTTP_TEST(a_body_that_is_announced_as_too_large_is_413) {
-  static const char *const texts[] = {"Content-Length: 8388609\r\n\r\n",
-                                      "Content-Length: 999999999999999999\r\n\r\n",
-                                      "Expect: 100-continue\r\nContent-Length: 8388609\r\n\r\n",
-                                      "Transfer-Encoding: chunked\r\n\r\n800001\r\n",
-                                      "Transfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n",
-                                      "Transfer-Encoding: chunked\r\n\r\n1\r\n \r\n800000\r\n"};
+  static const char *const fields[] = {"Content-Length: 8388609\r\n",
+                                       "Content-Length: 999999999999999999\r\n",
+                                       "Expect: 100-continue\r\nContent-Length: 8388609\r\n"};
   start_with_little_memory(http);
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     struct http_client *client = http_agent_connect(http);
-    http_client_send(client, formatted("PUT /steps/y HTTP/1.1\r\nHost: a\r\n%s", texts[i]));
+    http_client_send(client, formatted("PUT /steps/y HTTP/1.1\r\nHost: a\r\n%s\r\n", fields[i]));
     expect_refused(http, client, 413, "too_large");
   }
   expect_no_step(http);

@@ -48,8 +48,10 @@ static bool launch(struct http_agent *self, const char *const *arguments,
     words[2 + i] = arguments[i];
   for (size_t i = 0; environment != NULL && environment[i] != NULL && i < 20; i++)
     variables[1 + i] = environment[i];
-  self->process =
-      agent_process_start(&(struct agent_setup){.arguments = words, .environment = variables});
+  struct agent_setup setup = self->setup;
+  setup.arguments = words;
+  setup.environment = variables;
+  self->process = agent_process_start(&setup);
   if (!wait_until(accepts_or_ended, self, WAIT_BOUND_MS))
     agent_process_fail(self->process, "the agent does not accept connections");
   return agent_process_is_running(self->process);
@@ -167,10 +169,17 @@ char *http_agent_list_steps(struct http_agent *self) {
   struct http_client *client = http_client_connect(self->address);
   const struct http_response *response = http_client_request(client, "GET", "/steps", NULL, NULL);
   http_agent_expect_status(self, response, 200);
-  char *body = strdup(response->body);
+  char *body = strndup(response->body, strcspn(response->body, "\n"));
   assert_non_null(body);
   http_client_free(client);
   return body;
+}
+
+void http_agent_expect_no_step(struct http_agent *self) {
+  char *steps = http_agent_list_steps(self);
+  if (strcmp(steps, "{\"steps\":[]}") != 0)
+    agent_process_fail(self->process, "there are steps: %s", steps);
+  free(steps);
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */

@@ -61,8 +61,10 @@ void http_agent_expect_error(struct http_agent *self, const struct http_response
 const char *http_agent_find_fault(const struct http_response *response, int status,
                                   const char *word);
 
-/* The body of GET /steps on a new connection, to be freed. */
+/* The body of GET /steps on a new connection without a newline, to be freed. The second function
+   fails the test if there is a step. */
 char *http_agent_list_steps(struct http_agent *self);
+void http_agent_expect_no_step(struct http_agent *self);
 
 /* Runs step `id`, which waits until the gate of this name is opened, and waits until it runs. */
 void http_agent_put_gate(struct http_agent *self, const char *id, const char *gate);
