@@ -142,6 +142,17 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
   return step_is_work(self) ? read_work(self, root, error) : read_own_fields(self, root, error);
 }
 
+/* Gives the payload this id if it has none. A field that is null counts as absent. */
+static void add_missing_id(cJSON *root, const char *step_id) {
+  const char *name = fields[STEP_ID].name;
+  const cJSON *given = cJSON_GetObjectItemCaseSensitive(root, name);
+  if (given != NULL && !cJSON_IsNull(given))
+    return;
+  cJSON_DeleteItemFromObjectCaseSensitive(root, name);
+  if (cJSON_AddStringToObject(root, name, step_id) == NULL)
+    memory_exhausted("a step");
+}
+
 /* `step_id` is the id of a payload that has none; NULL: it must have one. */
 static int read_payload(struct step *self, const struct step_kind *const *kinds,
                         const char *step_id, const char *payload, size_t length,
@@ -155,10 +166,8 @@ static int read_payload(struct step *self, const struct step_kind *const *kinds,
   if (root == NULL)
     return error_set(error, "payload: %s", reason.text);
   self->memory = length + values * VALUE_BYTES;
-  const char *id_name = fields[STEP_ID].name;
-  if (step_id != NULL && !cJSON_HasObjectItem(root, id_name) && cJSON_IsObject(root) &&
-      cJSON_AddStringToObject(root, id_name, step_id) == NULL)
-    memory_exhausted("a step");
+  if (step_id != NULL && cJSON_IsObject(root))
+    add_missing_id(root, step_id);
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);
   /* A rejection under the stepId of a cancel would look like the answer to the step it names. */
