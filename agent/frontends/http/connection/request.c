@@ -59,9 +59,11 @@ bool http_request_has_type(const struct http_request *self, const char *media_ty
 enum http_parameter http_number_read(const char *text, size_t length, uint64_t *number) {
   uint64_t value = 0;
   for (size_t i = 0; i < length; i++) {
-    if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
-        __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
+    if (text[i] < '0' || text[i] > '9')
       return HTTP_PARAMETER_INVALID;
+    if (__builtin_mul_overflow(value, 10, &value) ||
+        __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
+      value = UINT64_MAX;
   }
   *number = value;
   return length > 0 ? HTTP_PARAMETER_NUMBER : HTTP_PARAMETER_INVALID;

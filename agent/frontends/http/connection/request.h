@@ -58,7 +58,7 @@ bool http_request_has_type(const struct http_request *self, const char *media_ty
 
 enum http_parameter { HTTP_PARAMETER_ABSENT, HTTP_PARAMETER_NUMBER, HTTP_PARAMETER_INVALID };
 
-/* Reads a whole number of decimal digits. A number above UINT64_MAX is invalid. */
+/* Reads a whole number of decimal digits. A number above UINT64_MAX counts as that. */
 enum http_parameter http_number_read(const char *text, size_t length, uint64_t *number);
 
 /* Reads a query parameter that is a whole number. If it occurs several times, the first one
