@@ -196,9 +196,21 @@ static void respond_now(struct http_frontend *self, struct http_exchange *exchan
     reader_respond_state(step, exchange);
 }
 
+/* Returns false if the request is answered. */
+static bool check_id(struct http_exchange *exchange) {
+  const char *id = http_exchange_segment(exchange);
+  const size_t length = strlen(id);
+  if (length >= 1 && length <= STEP_ID_MAX && utf8_valid_prefix(id, length) == length)
+    return true;
+  reject(exchange, "the id of a step is UTF-8 of 1 to 1024 bytes");
+  return false;
+}
+
 /* Returns the step of the path. If it is unknown, the request is answered. */
 static struct http_step *find_step(struct http_frontend *self, struct http_exchange *exchange) {
   const char *id = http_exchange_segment(exchange);
+  if (!check_id(exchange))
+    return NULL;
   struct http_step *step = steps_find(&self->steps, id);
   if (step != NULL)
     return step;
@@ -210,11 +222,6 @@ static struct http_step *find_step(struct http_frontend *self, struct http_excha
 }
 
 /* --- PUT /steps/{id} -------------------------------------------------------------------------- */
-
-static bool is_valid_id(const char *id) {
-  const size_t length = strlen(id);
-  return length >= 1 && length <= STEP_ID_MAX && utf8_valid_prefix(id, length) == length;
-}
 
 /* Answers a step that the protocol rejects. Its id stays free. */
 static void respond_rejected(struct http_frontend *self, struct http_exchange *exchange,
@@ -316,12 +323,8 @@ static void serve_put(void *owner, struct http_exchange *exchange) {
   struct http_frontend *self = owner;
   const enum reader_form form = preferred_stream(exchange);
   uint64_t after = 0;
-  if (!is_valid_id(http_exchange_segment(exchange))) {
-    reject(exchange, "the id of a step is UTF-8 of 1 to 1024 bytes");
-    return;
-  }
-  if (form != READER_RESULT &&
-      (!read_after(exchange, form, &after) || !admit_stream(self, exchange)))
+  if (!check_id(exchange) || (form != READER_RESULT && (!read_after(exchange, form, &after) ||
+                                                        !admit_stream(self, exchange))))
     return;
   struct http_step *step = find_or_accept(self, exchange);
   buffer_release(http_exchange_body(exchange));

@@ -337,7 +337,7 @@ struct http_exchange *connection_new(struct http_server *server, struct event_ba
   self->fd = fd;
   self->is_tcp = is_tcp;
   self->may_read = self->may_write = true;
-  self->since_ms = clock_monotonic_ms();
+  self->since_ms = self->begun_ms = clock_monotonic_ms();
   self->io =
       loop_event_new(base, fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, on_io, self);
   self->turn = loop_timer_new(base, on_turn, self);

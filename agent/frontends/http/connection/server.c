@@ -187,8 +187,11 @@ static bool check_length(struct http_exchange *exchange, uint64_t length, uint64
   return false;
 }
 
+/* What was read, and the rest of the length or of the chunk, which is announced. */
 void server_check_body(struct http_server *self, struct http_exchange *exchange) {
-  (void)check_length(exchange, exchange->reader.body.length, held_bytes(self));
+  const uint64_t announced = exchange->reader.left;
+  (void)check_length(exchange, exchange->reader.body.length + announced,
+                     held_bytes(self) + announced);
 }
 
 /* If the kernel does not take these bytes at once, the client sends its body without them. */
