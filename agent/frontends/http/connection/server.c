@@ -189,9 +189,10 @@ static bool check_length(struct http_exchange *exchange, uint64_t length, uint64
 
 /* What was read, and the rest of the length or of the chunk, which is announced. */
 void server_check_body(struct http_server *self, struct http_exchange *exchange) {
-  const uint64_t announced = exchange->reader.left;
-  (void)check_length(exchange, exchange->reader.body.length + announced,
-                     held_bytes(self) + announced);
+  const struct request_reader *reader = &exchange->reader;
+  const bool is_known = reader->request.framing == HTTP_BODY_LENGTH || reader->chunk == CHUNK_DATA;
+  const uint64_t announced = is_known ? reader->left : 0;
+  (void)check_length(exchange, reader->body.length + announced, held_bytes(self) + announced);
 }
 
 /* If the kernel does not take these bytes at once, the client sends its body without them. */
