@@ -101,6 +101,9 @@ void engine_leave(struct frontend *frontend, int exit_code, const char *reason);
 /* Returns that reason; NULL while the program is not ending. */
 const char *engine_leaving(const struct frontend *frontend);
 
+/* Whether the program is ending, or waits for the running step to end before that. */
+bool engine_is_ending(const struct frontend *frontend);
+
 /* Answers close(). `lost`: 0 if everything was delivered, else the program's exit code, unless a
    signal determines that. */
 void engine_frontend_closed(struct frontend *frontend, int lost);

@@ -26,6 +26,10 @@ const char *engine_leaving(const struct frontend *frontend) {
   return frontend->engine->shutdown.reason;
 }
 
+bool engine_is_ending(const struct frontend *frontend) {
+  return shutdown_has_begun(frontend->engine);
+}
+
 static void close_frontend(struct engine *self, enum frontend_close how) {
   self->shutdown.phase = SHUTDOWN_CLOSING;
   self->frontend->type->close(self->frontend, how);

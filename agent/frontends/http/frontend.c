@@ -46,7 +46,7 @@ static void wake(struct http_frontend *self) {
 }
 
 static bool is_ending(const struct http_frontend *self) {
-  return self->has_shutdown || engine_leaving(&self->frontend) != NULL;
+  return self->has_shutdown || engine_is_ending(&self->frontend);
 }
 
 static void notify_readers(const struct http_step *step) {

@@ -17,8 +17,11 @@ enum { TURN_STEPS = 16 };
 /* What one step of connection_advance has come to. */
 enum progress { PROGRESS, WAITS, CLOSED };
 
+/* What connection_advance has called needs no wake-up, which would run in the same iteration of the
+   loop again and again. */
 void connection_wake(struct http_exchange *self) {
-  event_active(self->turn, 0, 0);
+  if (!self->is_advancing)
+    event_active(self->turn, 0, 0);
 }
 
 /* --- deadlines -------------------------------------------------------------------------------- */
@@ -292,19 +295,28 @@ static enum progress advance_once(struct http_exchange *self) {
   return CLOSED;
 }
 
+/* Returns WAITS or CLOSED, or PROGRESS if the turn is over. */
+static enum progress advance(struct http_exchange *self) {
+  enum progress progress = PROGRESS;
+  self->is_advancing = true;
+  for (int i = 0; i < TURN_STEPS && progress == PROGRESS; i++)
+    progress = advance_once(self);
+  self->is_advancing = false;
+  return progress;
+}
+
 void connection_advance(struct http_exchange *self) {
-  for (int i = 0; i < TURN_STEPS; i++) {
-    const enum progress progress = advance_once(self);
-    if (progress == CLOSED) {
-      connection_free(self);
-      return;
-    }
-    if (progress == WAITS) {
-      watch_deadline(self);
-      return;
-    }
+  switch (advance(self)) {
+  case PROGRESS:
+    loop_timer_start_now(self->turn);
+    break;
+  case WAITS:
+    watch_deadline(self);
+    break;
+  case CLOSED:
+    connection_free(self);
+    break;
   }
-  loop_timer_start_now(self->turn);
 }
 
 LOOP_CALLBACK(on_turn, struct http_exchange *self) {

@@ -44,7 +44,8 @@ struct http_exchange {
   int64_t since_ms;
   bool may_read, may_write;
   bool is_client_gone;
-  bool is_broken; /* to be closed at once */
+  bool is_broken;    /* to be closed at once */
+  bool is_advancing; /* connection_advance runs */
   bool is_reported_gone;
   struct request_reader reader;
   struct buffer pending; /* bytes behind the current request */
