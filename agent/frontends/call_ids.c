@@ -39,8 +39,11 @@ static bool add_number(struct buffer *out, struct json_member id) {
   return true;
 }
 
-static struct buffer canonical_form(struct json_member id) {
+/* No canonical id begins with a newline. */
+static struct buffer canonical_form(const char *scope, struct json_member id) {
   struct buffer out = {0};
+  if (scope != NULL)
+    buffer_add_format(&out, "\n%s\n", scope);
   bool is_number = *id.text == '-' || isdigit((unsigned char)*id.text);
   if (*id.text == '"') {
     add_string(&out, id);
@@ -50,8 +53,9 @@ static struct buffer canonical_form(struct json_member id) {
   return out;
 }
 
-void call_ids_add(struct call_ids *self, struct call_id *entry, struct json_member id, void *call) {
-  struct buffer form = canonical_form(id);
+void call_ids_add(struct call_ids *self, struct call_id *entry, const char *scope,
+                  struct json_member id, void *call) {
+  struct buffer form = canonical_form(scope, id);
   *entry = (struct call_id){.call = call,
                             .text = memory_copy(form.bytes, form.length),
                             .length = form.length,
@@ -68,8 +72,8 @@ void call_ids_remove(struct call_ids *self, struct call_id *entry) {
   *entry = (struct call_id){0};
 }
 
-void *call_ids_find(const struct call_ids *self, struct json_member id) {
-  struct buffer form = canonical_form(id);
+void *call_ids_find(const struct call_ids *self, const char *scope, struct json_member id) {
+  struct buffer form = canonical_form(scope, id);
   uint64_t hash = hash_bytes(form.bytes, form.length);
   void *call = NULL;
   LIST_FOR_EACH (struct call_id, entry, &self->chains[hash % CALL_IDS_CHAINS], node) {

@@ -11,9 +11,11 @@
  * are: 1 equals 1.0 and 10e-1, but not "1"; "a" equals "\u0061". Numbers of more than 15 bytes and
  * other values are compared as text.
  *
- *   call_ids_add(&ids, &call->entry, id, call)      when the call arrives
- *   call = call_ids_find(&ids, id)                  the oldest call with this id, or NULL
- *   call_ids_remove(&ids, &call->entry)             once it can no longer be cancelled
+ *   call_ids_add(&ids, &call->entry, scope, id, call)   when the call arrives
+ *   call = call_ids_find(&ids, scope, id)               the oldest call with this id, or NULL
+ *   call_ids_remove(&ids, &call->entry)                 once it can no longer be cancelled
+ *
+ * Ids of different scopes are never equal. A scope is a line of text, or NULL, which is one, too.
  *
  * Each id is brought into a canonical form once and hashed, so a search does not compare all of
  * them. Pure. Every id must be JSON that was parsed before, with a byte behind it.
@@ -23,7 +25,7 @@
 struct call_id {
   struct list_node node; /* in its chain, older ones first */
   void *call;
-  char *text; /* the canonical id; owned; NULL: not added */
+  char *text; /* scope and canonical id; owned; NULL: not added */
   size_t length;
   uint64_t hash;
 };
@@ -35,9 +37,10 @@ struct call_ids {
   struct list chains[CALL_IDS_CHAINS];
 };
 
-void call_ids_add(struct call_ids *self, struct call_id *entry, struct json_member id, void *call);
+void call_ids_add(struct call_ids *self, struct call_id *entry, const char *scope,
+                  struct json_member id, void *call);
 
 /* Does nothing if the entry is not added. */
 void call_ids_remove(struct call_ids *self, struct call_id *entry);
 
-void *call_ids_find(const struct call_ids *self, struct json_member id);
+void *call_ids_find(const struct call_ids *self, const char *scope, struct json_member id);

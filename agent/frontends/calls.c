@@ -5,9 +5,6 @@
  *   deadline - grace - kill ahead   SIGTERM
  *   deadline - kill ahead           SIGKILL
  *   deadline - ANSWER_AHEAD_MS      the answer
- *
- * If calls have deadlines at all, these have the order of the queue, so only the first call's
- * deadline is watched.
  */
 #include "agent/frontends/calls.h"
 
@@ -74,7 +71,12 @@ void calls_free(struct calls *self, struct call *call) {
     self->type->release(self, call);
   tool_call_free(call->tool);
   free((char *)(uintptr_t)call->id.text);
+  free(call->scope);
   free(call);
+}
+
+static bool has_deadline(const struct call *call) {
+  return call->tool != NULL && call->deadline_ms != 0;
 }
 
 void calls_add(struct calls *self, struct call *call) {
@@ -82,10 +84,11 @@ void calls_add(struct calls *self, struct call *call) {
   if (self->waiting == NULL)
     self->waiting = call;
   if (call->tool != NULL && call->id.text != NULL) {
-    call_ids_add(&self->ids, &call->entry, call->id, call);
+    call_ids_add(&self->ids, &call->entry, call->scope, call->id, call);
     call->bytes += call->entry.length;
   }
   self->waiting_bytes += call->bytes;
+  self->timed += has_deadline(call);
   if (call->reports && !event_pending(self->progress, EV_TIMEOUT, NULL))
     loop_timer_start(self->progress, CALLS_PROGRESS_FIRST_MS);
 }
@@ -100,6 +103,7 @@ static void remove_call(struct calls *self, struct call *call) {
   list_remove(&self->queue, &call->node);
   if (call->state == CALL_WAITING)
     self->waiting_bytes -= call->bytes;
+  self->timed -= has_deadline(call);
   call_ids_remove(&self->ids, &call->entry);
 }
 
@@ -159,15 +163,17 @@ static void set_outcome(struct calls *self, struct call *call, enum call_outcome
   call_ids_remove(&self->ids, &call->entry);
 }
 
-void calls_cancel(struct calls *self, struct json_member id) {
-  for (struct call *call; (call = call_ids_find(&self->ids, id)) != NULL;) {
-    set_outcome(self, call, CALL_CANCELLED);
-    if (call->state == CALL_RUNNING)
-      engine_stop(call->execution, self->frontend.terms.grace_ms, STEP_CAUSE_CANCELLED,
-                  "cancelled");
-    else
-      end_call(self, call, NULL);
-  }
+void calls_cancel_call(struct calls *self, struct call *call) {
+  set_outcome(self, call, CALL_CANCELLED);
+  if (call->state == CALL_RUNNING)
+    engine_stop(call->execution, self->frontend.terms.grace_ms, STEP_CAUSE_CANCELLED, "cancelled");
+  else
+    end_call(self, call, NULL);
+}
+
+void calls_cancel(struct calls *self, const char *scope, struct json_member id) {
+  for (struct call *call; (call = call_ids_find(&self->ids, scope, id)) != NULL;)
+    calls_cancel_call(self, call);
 }
 
 /* --- deadlines ------------------------------------------------------------------------------- */
@@ -192,26 +198,47 @@ static int64_t due_ms(const struct call *call) {
   return call->deadline_ms - CALLS_ANSWER_AHEAD_MS;
 }
 
-/* Sends the signals and the answer that are due. Returns true if the call is over. */
-static bool expire_call(struct calls *self, struct call *call) {
-  int64_t now_ms = clock_monotonic_ms();
-  if (call->tool == NULL || call->deadline_ms == 0)
-    return false;
-  if (call->state == CALL_RUNNING && call->outcome == CALL_OPEN && due_ms(call) <= now_ms) {
-    int64_t left_ms = call->deadline_ms - kill_ahead_ms(call) - now_ms;
-    set_outcome(self, call, CALL_EXPIRED);
-    engine_stop(call->execution, left_ms > 0 ? left_ms : 0, STEP_CAUSE_TIMEOUT, "deadline");
-    if (first_of(self) != call)
-      return true; /* the stop has ended it at once */
+/* Returns the call whose signals or answer are due next, or NULL. */
+static struct call *first_due(const struct calls *self) {
+  struct call *first = NULL;
+  if (self->timed == 0)
+    return NULL;
+  LIST_FOR_EACH (struct call, call, &self->queue, node) {
+    if (has_deadline(call) && (first == NULL || due_ms(call) < due_ms(first)))
+      first = call;
+    if (self->frontend.terms.executions == 1)
+      break;
   }
-  if (due_ms(call) > now_ms) {
-    loop_timer_start(self->deadline, due_ms(call) - now_ms);
-    return false;
-  }
+  return first;
+}
+
+static void stop_expired(struct calls *self, struct call *call, int64_t now_ms) {
+  int64_t left_ms = call->deadline_ms - kill_ahead_ms(call) - now_ms;
+  set_outcome(self, call, CALL_EXPIRED);
+  engine_stop(call->execution, left_ms > 0 ? left_ms : 0, STEP_CAUSE_TIMEOUT, "deadline");
+}
+
+static void answer_expired(struct calls *self, struct call *call, int64_t now_ms) {
   const struct execution_result end = {.outcome = EXECUTION_TIMED_OUT,
                                        .exit_code = EXECUTION_EXIT_TIMED_OUT,
                                        .duration_ms = now_ms - call->arrived_ms};
   end_call(self, call, call->outcome == CALL_CANCELLED ? NULL : &end);
+}
+
+/* Sends one signal or answer that is due. Returns false if none is. */
+static bool expire_next(struct calls *self) {
+  struct call *call = first_due(self);
+  int64_t now_ms = clock_monotonic_ms();
+  if (call == NULL)
+    return false;
+  if (due_ms(call) > now_ms) {
+    loop_timer_start(self->deadline, due_ms(call) - now_ms);
+    return false;
+  }
+  if (call->state == CALL_RUNNING && call->outcome == CALL_OPEN)
+    stop_expired(self, call, now_ms);
+  else
+    answer_expired(self, call, now_ms);
   return true;
 }
 
@@ -238,7 +265,7 @@ static void begin_call(struct calls *self, struct call *call) {
 /* Begins or answers one call; returns false if there is none whose turn has come. */
 static bool serve_next(struct calls *self) {
   struct call *first = first_of(self), *call = self->waiting;
-  if (first != NULL && expire_call(self, first))
+  if (expire_next(self))
     return true;
   if (call == NULL || is_leaving(self))
     return false;

@@ -23,9 +23,10 @@
  *              less than payload_limit() bytes
  *   full       if the waiting calls hold more than payload_limit() bytes (calls_are_full), the
  *              frontend rejects calls, or takes no more lines
- *   cancel     ends all calls that have the id (call_ids.h)
- *   deadline   of the first call that is not over: SIGTERM, SIGKILL, then the answer, even if the
- *              execution has not ended because its process hangs in the kernel
+ *   cancel     ends all calls that have the scope and the id (call_ids.h)
+ *   deadline   SIGTERM, SIGKILL, then the answer, even if the execution has not ended because its
+ *              process hangs in the kernel. If calls are executed one after the other, only that of
+ *              the first one counts, so answers have the order of the calls
  *   progress   CALLS_PROGRESS_…
  *
  * A frontend embeds struct calls as its first member, and struct call as that of its calls.
@@ -43,7 +44,8 @@ enum call_outcome { CALL_OPEN, CALL_CANCELLED, CALL_EXPIRED, CALL_DROPPED };
 struct call {
   struct list_node node;       /* in `queue` or `hanging` */
   struct tool_call *tool;      /* NULL: the call is answered in its turn and not executed */
-  struct json_member id;       /* owned; without a text the call cannot be cancelled */
+  struct json_member id;       /* owned; without a text the call cannot be cancelled by id */
+  char *scope;                 /* of the id; owned; may be NULL */
   struct call_id entry;        /* while it can be cancelled */
   struct execution *execution; /* NULL before it has begun */
   size_t bytes;                /* the most memory that it holds */
@@ -89,6 +91,7 @@ struct calls {
   size_t waiting_bytes, running_bytes;
   unsigned wanted;  /* executions that the engine wants */
   unsigned running; /* RUNNING and HANGING calls */
+  unsigned timed;   /* calls in the queue that have a deadline */
   uint64_t number;  /* of the last step */
   bool is_serving;
   struct event *deadline, *progress, *changes;
@@ -135,7 +138,9 @@ void calls_add(struct calls *self, struct call *call);
 bool calls_are_full(const struct calls *self, size_t bytes);
 
 /* Ends the calls with this id: waiting ones at once, running ones by SIGTERM. */
-void calls_cancel(struct calls *self, struct json_member id);
+void calls_cancel(struct calls *self, const char *scope, struct json_member id);
+/* The same with one call, which is in the queue. */
+void calls_cancel_call(struct calls *self, struct call *call);
 
 /* Begins and answers all calls whose turn has come. */
 void calls_serve(struct calls *self);

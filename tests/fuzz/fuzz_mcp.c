@@ -24,10 +24,10 @@ static void check_answer(const struct mcp_message *message, const struct buffer 
 static void check_id(struct json_member id) {
   static struct call_ids ids;
   struct call_id entry;
-  call_ids_add(&ids, &entry, id, &entry);
-  demand(call_ids_find(&ids, id) == &entry);
+  call_ids_add(&ids, &entry, NULL, id, &entry);
+  demand(call_ids_find(&ids, NULL, id) == &entry);
   call_ids_remove(&ids, &entry);
-  demand(call_ids_find(&ids, id) == NULL);
+  demand(call_ids_find(&ids, NULL, id) == NULL);
 }
 
 static void take_message(struct mcp_session *session, const struct mcp_message *message,

@@ -6,15 +6,20 @@ static struct json_member member(const char *id) {
   return (struct json_member){.text = quoted(id), .length = strlen(id)};
 }
 
-static bool is_same(const char *one, const char *other) {
+static bool is_same_in(const char *scope, const char *one, const char *other_scope,
+                       const char *other) {
   struct call_ids *ids = calloc(1, sizeof *ids);
   struct call_id entry = {0};
   assert_non_null(ids);
-  call_ids_add(ids, &entry, member(one), &entry);
-  bool same = call_ids_find(ids, member(other)) != NULL;
+  call_ids_add(ids, &entry, scope, member(one), &entry);
+  bool same = call_ids_find(ids, other_scope, member(other)) != NULL;
   call_ids_remove(ids, &entry);
   free(ids);
   return same;
+}
+
+static bool is_same(const char *one, const char *other) {
+  return is_same_in(NULL, one, NULL, other);
 }
 
 TEST(ids_are_equal_if_their_values_are) {
@@ -66,4 +71,13 @@ TEST(ids_are_equal_if_their_values_are) {
     if (is_same(rows[i].one, rows[i].other) != rows[i].same ||
         is_same(rows[i].other, rows[i].one) != rows[i].same)
       fail_msg("%s and %s", rows[i].one, rows[i].other);
+}
+
+TEST(ids_of_different_scopes_are_not_equal) {
+  assert_true(is_same_in("a", "1", "a", "1.0"));
+  assert_true(is_same_in("", "1", "", "1"));
+  assert_false(is_same_in("a", "1", "b", "1"));
+  assert_false(is_same_in("a", "1", NULL, "1"));
+  assert_false(is_same_in("", "1", NULL, "1"));
+  assert_false(is_same_in("a", "'b'", "a'b", "''"));
 }

@@ -39,17 +39,22 @@ static void report(struct calls *calls, const struct call *call, const char *lin
   buffer_add(out, "\n", 1);
 }
 
-static void handle_line(struct frontend *frontend, const struct input_line *line) {
+static void handle_line(struct frontend *frontend, const struct input_line *text) {
   struct mcp_frontend *self = self_of(frontend);
   struct mcp_reply *reply = memory_allocate(sizeof *reply);
+  struct mcp_line line;
   struct error error;
   mcp_reply_init(reply, &self->host);
-  if (line->too_long) {
+  if (text->too_long) {
     line_reader_error(&self->stdio.channel.lines, &error);
-    mcp_reply_refuse(reply, line->text, line->length, &error);
+    mcp_reply_reject_outline(reply, text->text, text->length, &error);
+  } else if (mcp_line_parse(&line, text->text, text->length, &error) != 0) {
+    mcp_reply_reject(reply, text->text, text->length, &error);
   } else {
-    mcp_reply_handle(reply, &self->session, line->text, line->length);
+    mcp_reply_handle(reply, &self->session, &line, text->length);
+    mcp_line_release(&line);
   }
+  mcp_reply_end(reply);
 }
 
 static void on_input_ended(struct frontend *frontend) {

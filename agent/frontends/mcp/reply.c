@@ -1,6 +1,7 @@
 #include "agent/frontends/mcp/reply.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/frontends/line_reader.h"
 #include "base/memory.h"
@@ -34,8 +35,7 @@ static void end_batch(struct mcp_reply *self) {
     self->answers.length = 0;
 }
 
-/* One message is answered, or never will be. */
-static void end_message(struct mcp_reply *self) {
+void mcp_reply_end(struct mcp_reply *self) {
   if (--self->pending > 0)
     return;
   if (self->is_batch)
@@ -77,8 +77,11 @@ void mcp_call_report(const struct call *base, const char *line, size_t length, s
 }
 
 void mcp_call_release(struct calls *calls, struct call *base) {
+  struct mcp_reply *reply = call_of(base)->reply;
   (void)calls;
-  end_message(call_of(base)->reply);
+  if (reply->call == base)
+    reply->call = NULL;
+  mcp_reply_end(reply);
   free((char *)(uintptr_t)call_of(base)->token.text);
 }
 
@@ -90,6 +93,9 @@ static void add_call(struct mcp_reply *self, const struct mcp_action *action, si
   call->version = action->version;
   call->reply = self;
   self->pending++;
+  self->has_progress = self->has_progress || action->token.text != NULL;
+  if (self->scope != NULL)
+    base->scope = memory_copy(self->scope, strlen(self->scope));
   call->token = action->token;
   if (action->token.text != NULL)
     call->token.text = memory_copy(action->token.text, action->token.length);
@@ -98,6 +104,7 @@ static void add_call(struct mcp_reply *self, const struct mcp_action *action, si
     buffer_add_string(&text, NOT_RUN "too many calls wait; try again when some have ended");
   } else if (calls_make_step(calls, base, action->tool, action->arguments, &text)) {
     run_kind_set_trace(&base->tool->step, action->traceparent);
+    self->call = base;
     calls_add(calls, base);
   }
   if (text.length > 0) {
@@ -113,48 +120,38 @@ static void add_call(struct mcp_reply *self, const struct mcp_action *action, si
 static void handle_message(struct mcp_reply *self, struct mcp_session *session,
                            const struct mcp_message *message, size_t length) {
   struct mcp_action action = mcp_session_handle(session, message, self->is_batch, &self->answers);
-  if (action.kind == MCP_ANSWER)
+  if (action.kind == MCP_ANSWER) {
+    self->error = self->is_batch ? MCP_NO_ERROR : action.error;
     end_answer(self);
-  else if (action.kind == MCP_CALL)
+  } else if (action.kind == MCP_CALL)
     add_call(self, &action, length);
-  else if (action.kind == MCP_CANCEL)
-    calls_cancel(self->host->calls, action.id);
+  else if (action.kind == MCP_CANCEL && !self->ignores_cancels)
+    calls_cancel(self->host->calls, self->scope, action.id);
 }
 
-static void handle_line(struct mcp_reply *self, struct mcp_session *session, struct mcp_line *line,
-                        size_t length) {
+void mcp_reply_handle(struct mcp_reply *self, struct mcp_session *session, struct mcp_line *line,
+                      size_t length) {
   struct mcp_message message;
-  if (line->is_batch && !mcp_session_accept_batch(session, line->count, &self->answers))
+  if (line->is_batch && !mcp_session_accept_batch(session, line->count, &self->answers)) {
+    self->error = MCP_INVALID_REQUEST;
     return;
+  }
   if (line->is_batch)
     begin_batch(self);
   while (mcp_line_next(line, &message))
     handle_message(self, session, &message, length / (size_t)line->count);
 }
 
-static void add_parse_error(struct mcp_reply *self, const char *outline, size_t length,
-                            const struct error *reason) {
+void mcp_reply_reject_outline(struct mcp_reply *self, const char *outline, size_t length,
+                              const struct error *reason) {
   mcp_add_parse_error(&self->answers, mcp_outline_id(outline, length), reason);
+  self->error = MCP_PARSE_ERROR;
 }
 
-void mcp_reply_refuse(struct mcp_reply *self, const char *outline, size_t length,
+void mcp_reply_reject(struct mcp_reply *self, const char *text, size_t length,
                       const struct error *reason) {
-  add_parse_error(self, outline, length, reason);
-  end_message(self);
-}
-
-void mcp_reply_handle(struct mcp_reply *self, struct mcp_session *session, const char *text,
-                      size_t length) {
-  struct mcp_line line;
-  struct error error;
-  if (mcp_line_parse(&line, text, length, &error) == 0) {
-    handle_line(self, session, &line, length);
-    mcp_line_release(&line);
-  } else {
-    struct json_outline outline = {.names = line_reader_members};
-    (void)json_outline_add(&outline, text, length);
-    add_parse_error(self, outline.members.bytes, outline.members.length, &error);
-    buffer_release(&outline.members);
-  }
-  end_message(self);
+  struct json_outline outline = {.names = line_reader_members};
+  (void)json_outline_add(&outline, text, length);
+  mcp_reply_reject_outline(self, outline.members.bytes, outline.members.length, reason);
+  buffer_release(&outline.members);
 }

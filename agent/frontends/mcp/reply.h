@@ -12,7 +12,8 @@
  * have ended; the reply is sent once, after the last of them.
  *
  *   mcp_reply_init(&reply, &host)
- *   mcp_reply_handle(&reply, &session, text, length)
+ *   mcp_reply_handle(&reply, &session, &line, length)
+ *   mcp_reply_end(&reply)
  *     host->send(&reply)      from inside it, or when the last call has ended
  *
  * mcp_session_handle answers everything that needs no tool at once, and a call is refused if the
@@ -32,9 +33,14 @@ struct mcp_host {
 /* A frontend embeds it. */
 struct mcp_reply {
   const struct mcp_host *host;
+  const char *scope; /* of the ids of its calls (call_ids.h); borrowed; NULL: none */
+  bool ignores_cancels;
   struct buffer answers; /* without a newline */
   bool is_batch;
-  size_t pending; /* messages that are not answered yet, and one until all are handled */
+  bool has_progress;    /* a call has a progress token */
+  enum mcp_error error; /* the last one that was answered at once, except in a batch */
+  struct call *call;    /* the last one that is in the queue; NULL: none */
+  size_t pending;       /* calls that are not answered yet, and one until mcp_reply_end */
 };
 
 /* A call of struct calls. */
@@ -48,14 +54,19 @@ struct mcp_call {
 void mcp_reply_init(struct mcp_reply *self, const struct mcp_host *host);
 void mcp_reply_release(struct mcp_reply *self);
 
-/* `session` is changed by initialize. */
-void mcp_reply_handle(struct mcp_reply *self, struct mcp_session *session, const char *text,
+/* `length` is that of the line's text. The session is changed by initialize. */
+void mcp_reply_handle(struct mcp_reply *self, struct mcp_session *session, struct mcp_line *line,
                       size_t length);
 
-/* Answers a text that cannot be parsed, so that its sender does not wait. The outline
-   (line_reader.h) tells its id, if that can be read. */
-void mcp_reply_refuse(struct mcp_reply *self, const char *outline, size_t length,
+/* Answers a text that cannot be parsed, so that its sender does not wait. The second function is
+   for an outline (line_reader.h), which tells the id if that can be read. */
+void mcp_reply_reject(struct mcp_reply *self, const char *text, size_t length,
                       const struct error *reason);
+void mcp_reply_reject_outline(struct mcp_reply *self, const char *outline, size_t length,
+                              const struct error *reason);
+
+/* No further message follows. May send and free the reply. */
+void mcp_reply_end(struct mcp_reply *self);
 
 /* For struct calls_type. */
 void mcp_call_answer(struct calls *calls, struct call *call, const struct execution_result *end);

@@ -9,14 +9,6 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-enum {
-  PARSE_ERROR = -32700,
-  INVALID_REQUEST = -32600,
-  METHOD_NOT_FOUND = -32601,
-  INVALID_PARAMS = -32602,
-  UNSUPPORTED_VERSION = -32022
-};
-
 #define SERVER "{\"name\":\"sandbox-agent\",\"version\":\"%s\"}"
 #define CACHE_MEMBERS ",\"ttlMs\":3600000,\"cacheScope\":\"public\""
 
@@ -44,20 +36,27 @@ static const char instructions[] =
 static const char *const version_names[MCP_VERSIONS] = {"2024-11-05", "2025-03-26", "2025-06-18",
                                                         "2025-11-25", "2026-07-28"};
 
-/* Returns MCP_VERSIONS if none has this name. */
-static unsigned find_version(const char *name, size_t length) {
+static enum mcp_version find_version(const char *name, size_t length) {
   unsigned i = 0;
   while (i < MCP_VERSIONS &&
          (strlen(version_names[i]) != length || memcmp(version_names[i], name, length) != 0))
     i++;
-  return i;
+  return (enum mcp_version)i;
+}
+
+enum mcp_version mcp_version_find(const char *name) {
+  return find_version(name, strlen(name));
+}
+
+const char *mcp_version_name(enum mcp_version version) {
+  return version_names[version];
 }
 
 int mcp_versions_parse(const char *text, unsigned *set, struct error *error) {
   unsigned found = 0;
   for (;; text++) {
     size_t length = strcspn(text, ",");
-    unsigned version = find_version(text, length);
+    enum mcp_version version = find_version(text, length);
     if (version == MCP_VERSIONS)
       return error_set(error,
                        "expected versions of MCP (%s, %s, %s, %s, %s) and commas, got '%.*s'",
@@ -72,14 +71,14 @@ int mcp_versions_parse(const char *text, unsigned *set, struct error *error) {
   return 0;
 }
 
-static bool serves(const struct mcp_session *self, unsigned version) {
+bool mcp_session_serves(const struct mcp_session *self, enum mcp_version version) {
   return (self->versions >> version & 1) != 0;
 }
 
 /* Selects the newest legacy version; returns false if none is served. */
 static bool use_newest_legacy(struct mcp_session *self) {
   for (unsigned i = MCP_MODERN; i-- > 0;)
-    if (serves(self, i)) {
+    if (mcp_session_serves(self, (enum mcp_version)i)) {
       self->version = (enum mcp_version)i;
       return true;
     }
@@ -88,6 +87,17 @@ static bool use_newest_legacy(struct mcp_session *self) {
 
 void mcp_session_begin(struct mcp_session *self) {
   self->serves_legacy = use_newest_legacy(self);
+  self->named = 1U << MCP_MODERN;
+}
+
+void mcp_session_use(struct mcp_session *self, enum mcp_version version) {
+  if (version == MCP_MODERN) {
+    self->serves_legacy = false;
+    return;
+  }
+  self->versions &= ~(1U << MCP_MODERN);
+  self->version = version;
+  self->takes_batches = version == MCP_2025_03_26;
 }
 
 /* --- answers --------------------------------------------------------------------------------- */
@@ -116,13 +126,15 @@ static void close_result(const struct mcp_session *self, struct buffer *out,
   buffer_add_string(out, "}}");
 }
 
-static void open_error(struct buffer *out, struct json_member id, int code, const char *message) {
+static void open_error(struct buffer *out, struct json_member id, enum mcp_error code,
+                       const char *message) {
   open_response(out, id, "error");
   buffer_add_format(out, "\"code\":%d,\"message\":", code);
   add_text(out, "", message);
 }
 
-static void add_error(struct buffer *out, struct json_member id, int code, const char *message) {
+void mcp_add_error(struct buffer *out, struct json_member id, enum mcp_error code,
+                   const char *message) {
   open_error(out, id, code, message);
   buffer_add_string(out, "}}");
 }
@@ -130,7 +142,37 @@ static void add_error(struct buffer *out, struct json_member id, int code, const
 void mcp_add_parse_error(struct buffer *out, struct json_member id, const struct error *reason) {
   char text[300];
   (void)snprintf(text, sizeof text, "Parse error: %s", reason->text);
-  add_error(out, id, PARSE_ERROR, text);
+  mcp_add_error(out, id, MCP_PARSE_ERROR, text);
+}
+
+/* Adds the versions that need no initialize, the newest first. */
+static void add_named(const struct mcp_session *self, struct buffer *out) {
+  const char *separator = "";
+  buffer_add_string(out, "[");
+  for (unsigned i = MCP_VERSIONS; i-- > 0;)
+    if ((self->named >> i & 1) != 0) {
+      buffer_add_format(out, "%s\"%s\"", separator, version_names[i]);
+      separator = ",";
+    }
+  buffer_add_string(out, "]");
+}
+
+/* `requested` may be NULL. */
+static void add_version_error(const struct mcp_session *self, struct buffer *out,
+                              struct json_member id, enum mcp_error code, const char *message,
+                              const char *requested) {
+  open_error(out, id, code, message);
+  buffer_add_string(out, ",\"data\":{\"supported\":");
+  add_named(self, out);
+  if (requested != NULL)
+    add_text(out, ",\"requested\":", requested);
+  buffer_add_string(out, "}}}");
+}
+
+void mcp_add_version_error(const struct mcp_session *self, struct buffer *out,
+                           struct json_member id, const char *requested) {
+  add_version_error(self, out, id, MCP_UNSUPPORTED_VERSION, "Unsupported protocol version",
+                    requested);
 }
 
 static void open_text_result(struct buffer *out, struct json_member id, const struct buffer *text) {
@@ -205,26 +247,20 @@ struct request_context {
 
 static const struct mcp_action answered = {.kind = MCP_ANSWER};
 
-static struct mcp_action refuse(const struct request_context *self, int code, const char *message) {
-  add_error(self->answer, self->message->id, code, message);
-  return answered;
+static struct mcp_action refused(enum mcp_error code) {
+  return (struct mcp_action){.kind = MCP_ANSWER, .error = code};
 }
 
-/* The error names the version that is served without initialize. `requested` may be NULL. */
-static struct mcp_action refuse_version(const struct request_context *self, int code,
-                                        const char *message, const char *requested) {
-  open_error(self->answer, self->message->id, code, message);
-  buffer_add_format(self->answer, ",\"data\":{\"supported\":[\"%s\"]", version_names[MCP_MODERN]);
-  if (requested != NULL)
-    add_text(self->answer, ",\"requested\":", requested);
-  buffer_add_string(self->answer, "}}}");
-  return answered;
+static struct mcp_action refuse(const struct request_context *self, enum mcp_error code,
+                                const char *message) {
+  mcp_add_error(self->answer, self->message->id, code, message);
+  return refused(code);
 }
 
 /* The most bytes of a value that an error repeats. */
 #define VALUE_SHOWN_MAX 200
 
-static struct mcp_action refuse_value(const struct request_context *self, int code,
+static struct mcp_action refuse_value(const struct request_context *self, enum mcp_error code,
                                       const char *message, const char *value) {
   char text[256], *masked = memory_copy(value, strlen(value));
   mask_string(self->session->tools->masker, masked, false);
@@ -258,12 +294,12 @@ static struct mcp_action initialize(const struct request_context *self) {
   const cJSON *asked = parameter(self, "protocolVersion");
   struct mcp_session *session = self->session;
   if (self->in_batch)
-    return refuse(self, INVALID_REQUEST, "Invalid Request: initialize in a batch");
+    return refuse(self, MCP_INVALID_REQUEST, "Invalid Request: initialize in a batch");
   (void)use_newest_legacy(session);
   unsigned version = cJSON_IsString(asked)
                          ? find_version(asked->valuestring, strlen(asked->valuestring))
                          : MCP_VERSIONS;
-  if (version < MCP_MODERN && serves(session, version))
+  if (version < MCP_MODERN && mcp_session_serves(session, version))
     session->version = (enum mcp_version)version;
   session->takes_batches = session->version == MCP_2025_03_26;
   open_response(self->answer, self->message->id, "result");
@@ -275,7 +311,8 @@ static struct mcp_action initialize(const struct request_context *self) {
 
 static struct mcp_action discover(const struct request_context *self) {
   open_response(self->answer, self->message->id, "result");
-  buffer_add_format(self->answer, "\"supportedVersions\":[\"%s\"]", version_names[MCP_MODERN]);
+  buffer_add_string(self->answer, "\"supportedVersions\":");
+  add_named(self->session, self->answer);
   add_capabilities(self->answer);
   buffer_add_string(self->answer, CACHE_MEMBERS);
   return end_result(self);
@@ -300,7 +337,7 @@ static struct mcp_action list_tools(const struct request_context *self) {
   const cJSON *cursor = parameter(self, "cursor");
   /* There is one page, so that no cursor was ever given out. */
   if (!is_absent(cursor) && !(cJSON_IsString(cursor) && cursor->valuestring[0] == '\0'))
-    return refuse(self, INVALID_PARAMS, "Invalid params: unknown cursor");
+    return refuse(self, MCP_INVALID_PARAMS, "Invalid params: unknown cursor");
   open_response(self->answer, self->message->id, "result");
   for (size_t i = 0; tool_at(i) != NULL; i++) {
     buffer_add_string(self->answer, i > 0 ? "," : "\"tools\":[");
@@ -314,12 +351,12 @@ static struct mcp_action call_tool(const struct request_context *self) {
   const cJSON *name = parameter(self, "name");
   cJSON *arguments = parameter(self, "arguments");
   if (!cJSON_IsString(name))
-    return refuse(self, INVALID_PARAMS, "Invalid params: name: expected a string");
+    return refuse(self, MCP_INVALID_PARAMS, "Invalid params: name: expected a string");
   if (!is_absent(arguments) && !cJSON_IsObject(arguments))
-    return refuse(self, INVALID_PARAMS, "Invalid params: arguments: expected an object");
+    return refuse(self, MCP_INVALID_PARAMS, "Invalid params: arguments: expected an object");
   const struct tool *tool = tool_find(name->valuestring);
   if (tool == NULL)
-    return refuse_value(self, INVALID_PARAMS, "Unknown tool", name->valuestring);
+    return refuse_value(self, MCP_INVALID_PARAMS, "Unknown tool", name->valuestring);
   return (struct mcp_action){.kind = MCP_CALL,
                              .id = self->message->id,
                              .version = self->version,
@@ -362,7 +399,9 @@ static struct mcp_action refuse_initialize(const struct request_context *self) {
   char text[128];
   (void)snprintf(text, sizeof text, "Method not found: initialize (served without it: %s)",
                  version_names[MCP_MODERN]);
-  return refuse_version(self, METHOD_NOT_FOUND, text, NULL);
+  add_version_error(self->session, self->answer, self->message->id, MCP_METHOD_NOT_FOUND, text,
+                    NULL);
+  return refused(MCP_METHOD_NOT_FOUND);
 }
 
 static struct mcp_action dispatch(const struct request_context *self) {
@@ -374,11 +413,11 @@ static struct mcp_action dispatch(const struct request_context *self) {
     if (strcmp(methods[i].name, name) == 0 &&
         (methods[i].eras & (is_modern ? MODERN : LEGACY)) != 0) {
       if (self->message->params_unusable)
-        return refuse(self, INVALID_PARAMS, "Invalid params: expected an object");
+        return refuse(self, MCP_INVALID_PARAMS, "Invalid params: expected an object");
       return methods[i].handle != NULL ? methods[i].handle(self)
                                        : answer_empty(self, methods[i].list);
     }
-  return refuse_value(self, METHOD_NOT_FOUND, "Method not found", name);
+  return refuse_value(self, MCP_METHOD_NOT_FOUND, "Method not found", name);
 }
 
 /* --- eras ------------------------------------------------------------------------------------ */
@@ -401,25 +440,26 @@ static struct mcp_action handle_modern(const struct request_context *self) {
   const cJSON *version = meta_of(self, MCP_META_VERSION);
   const cJSON *level = meta_of(self, MCP_META_LOG_LEVEL);
   if (self->in_batch)
-    return refuse(self, INVALID_REQUEST, "Invalid Request: in a batch");
+    return refuse(self, MCP_INVALID_REQUEST, "Invalid Request: in a batch");
   if (strcmp(self->message->method, "initialize") == 0 && version == NULL)
     return refuse_initialize(self);
   if (!cJSON_IsString(version))
-    return refuse(self, INVALID_PARAMS, "Missing required _meta field: " MCP_META_VERSION);
-  if (strcmp(version->valuestring, version_names[MCP_MODERN]) != 0)
-    return refuse_version(self, UNSUPPORTED_VERSION, "Unsupported protocol version",
-                          version->valuestring);
+    return refuse(self, MCP_INVALID_PARAMS, "Missing required _meta field: " MCP_META_VERSION);
+  if (strcmp(version->valuestring, version_names[MCP_MODERN]) != 0) {
+    mcp_add_version_error(self->session, self->answer, self->message->id, version->valuestring);
+    return refused(MCP_UNSUPPORTED_VERSION);
+  }
   if (!cJSON_IsObject(meta_of(self, MCP_META_CAPABILITIES)))
-    return refuse(self, INVALID_PARAMS, "Missing required _meta field: " MCP_META_CAPABILITIES);
+    return refuse(self, MCP_INVALID_PARAMS, "Missing required _meta field: " MCP_META_CAPABILITIES);
   if (level != NULL && !is_log_level(level))
-    return refuse(self, INVALID_PARAMS, "Invalid params: unknown log level");
+    return refuse(self, MCP_INVALID_PARAMS, "Invalid params: unknown log level");
   return dispatch(self);
 }
 
 static bool is_modern(const struct mcp_session *self, const struct mcp_message *message) {
   if (!self->serves_legacy)
     return true;
-  return serves(self, MCP_MODERN) &&
+  return mcp_session_serves(self, MCP_MODERN) &&
          (message->is_modern || strcmp(message->method, "server/discover") == 0);
 }
 
@@ -441,8 +481,8 @@ struct mcp_action mcp_session_handle(struct mcp_session *self, const struct mcp_
   if (message->kind == MCP_INVALID) {
     char text[128];
     (void)snprintf(text, sizeof text, "Invalid Request: %s", message->reason);
-    add_error(answer, message->id, INVALID_REQUEST, text);
-    return answered;
+    mcp_add_error(answer, message->id, MCP_INVALID_REQUEST, text);
+    return refused(MCP_INVALID_REQUEST);
   }
   if (message->kind == MCP_NOTIFICATION && message->target.text != NULL &&
       strcmp(message->method, "notifications/cancelled") == 0)
@@ -461,6 +501,6 @@ bool mcp_session_accept_batch(const struct mcp_session *self, int count, struct 
   else
     (void)snprintf(text, sizeof text, "Invalid Request: expected a batch of 1 to %d messages",
                    MCP_BATCH_MAX);
-  add_error(answer, (struct json_member){0}, INVALID_REQUEST, text);
+  mcp_add_error(answer, (struct json_member){0}, MCP_INVALID_REQUEST, text);
   return false;
 }

@@ -33,6 +33,10 @@ enum mcp_version {
 /* A set of versions has the bits 1 << version. */
 #define MCP_VERSIONS_ALL ((1U << MCP_VERSIONS) - 1)
 
+/* Returns MCP_VERSIONS if the name is unknown. */
+enum mcp_version mcp_version_find(const char *name);
+const char *mcp_version_name(enum mcp_version version);
+
 /* Parses "VERSION[,VERSION]…". Returns -1 if one is unknown. */
 int mcp_versions_parse(const char *text, unsigned *set, struct error *error);
 
@@ -42,12 +46,30 @@ struct mcp_session {
   unsigned versions; /* the set that is served */
   bool structured;   /* results of commands also have structuredContent, if the version knows it */
   const struct tool_settings *tools;
+  unsigned named; /* the set that a request may name without initialize */
   bool serves_legacy;
   enum mcp_version version; /* of legacy requests */
   bool takes_batches;
 };
 
 void mcp_session_begin(struct mcp_session *self);
+
+bool mcp_session_serves(const struct mcp_session *self, enum mcp_version version);
+
+/* For a transport without sessions: gives all further messages this version, which is served. It is
+   called for a copy of the session, which serves the messages of one request. */
+void mcp_session_use(struct mcp_session *self, enum mcp_version version);
+
+/* Codes of JSON-RPC and of MCP. */
+enum mcp_error {
+  MCP_NO_ERROR = 0,
+  MCP_PARSE_ERROR = -32700,
+  MCP_INVALID_REQUEST = -32600,
+  MCP_METHOD_NOT_FOUND = -32601,
+  MCP_INVALID_PARAMS = -32602,
+  MCP_HEADER_MISMATCH = -32020,
+  MCP_UNSUPPORTED_VERSION = -32022
+};
 
 enum mcp_action_kind {
   MCP_NOTHING,
@@ -59,6 +81,7 @@ enum mcp_action_kind {
 /* What the owner of a session must do. The message owns all members. */
 struct mcp_action {
   enum mcp_action_kind kind;
+  enum mcp_error error;  /* of an answer */
   struct json_member id; /* of the call, or of the call to cancel */
   /* Of a call: */
   enum mcp_version version;
@@ -78,6 +101,13 @@ bool mcp_session_accept_batch(const struct mcp_session *self, int count, struct 
 #define MCP_BATCH_MAX 100
 
 /* Each of these appends one message, without a line ending and without a newline in it: */
+
+void mcp_add_error(struct buffer *out, struct json_member id, enum mcp_error code,
+                   const char *message);
+
+/* Adds the error for a version that is not served. It names those of `named`. */
+void mcp_add_version_error(const struct mcp_session *self, struct buffer *out,
+                           struct json_member id, const char *requested);
 
 /* Adds the error for a line that cannot be parsed. */
 void mcp_add_parse_error(struct buffer *out, struct json_member id, const struct error *reason);

@@ -23,10 +23,10 @@ bool stdio_control_answer(struct calls *calls, const struct stdio_request *reque
   case STDIO_CANCEL:
     /* This answer comes before those of the calls. */
     stdio_answer_json(out, &request->from,
-                      call_ids_find(&calls->ids, request->cancelled) != NULL
+                      call_ids_find(&calls->ids, NULL, request->cancelled) != NULL
                           ? "{\"cancelled\":true}"
                           : "{\"cancelled\":false}");
-    calls_cancel(calls, request->cancelled);
+    calls_cancel(calls, NULL, request->cancelled);
     return true;
   default:
     return false;
