@@ -17,11 +17,13 @@
 #include "agent/frontends/http/connection/listener.h"
 #include "agent/frontends/http/frontend.h"
 #include "agent/frontends/mcp/frontend.h"
+#include "agent/frontends/mcp/http_frontend.h"
 #include "agent/frontends/once/frontend.h"
 #include "agent/frontends/redis/connection/tls.h"
 #include "agent/frontends/redis/frontend.h"
 #include "agent/frontends/request_files/frontend.h"
 #include "agent/frontends/stdio/frontend.h"
+#include "agent/frontends/stdio/http_frontend.h"
 #include "agent/kinds/kind.h"
 #include "agent/options.h"
 #include "agent/payload_limit.h"
@@ -72,9 +74,12 @@ static struct frontend *make_frontend(const struct options *options, struct even
   case OPTIONS_IPC:
     return request_files_frontend_new(base, log, &options->files);
   case OPTIONS_STDIO:
-    return stdio_frontend_new(base, log, &options->stdio);
+    return options->is_over_http
+               ? stdio_http_frontend_new(base, log, &options->stdio, &options->http)
+               : stdio_frontend_new(base, log, &options->stdio);
   case OPTIONS_MCP:
-    return mcp_frontend_new(base, log, &options->mcp);
+    return options->is_over_http ? mcp_http_frontend_new(base, log, &options->mcp, &options->http)
+                                 : mcp_frontend_new(base, log, &options->mcp);
   default:
     return redis_frontend_new(base, log, &options->redis);
   }
@@ -179,7 +184,7 @@ static int complete(struct options *options, const struct log *log, struct error
                                   .directory = tools->directory,
                                   .timeout_seconds = tools->limits.timeout_default,
                                   .timeout_max_seconds = tools->limits.timeout_maximum};
-  options->files.concurrency = options->mcp.concurrency;
+  options->files.concurrency = options->stdio.concurrency = options->mcp.concurrency;
   options->files.verbose = options->verbose;
   options->stdio.version = options->mcp.program_version = SANDBOX_VERSION;
   options->http.job_id = options->redis.job_id;
@@ -191,8 +196,6 @@ static int complete(struct options *options, const struct log *log, struct error
       startup_directory(&tools->directory, error) != 0)
     return -1;
   options->stdio.tools = options->mcp.tools = *tools;
-  if (options->is_over_http && options->action != OPTIONS_HTTP)
-    return error_set(error, "the frontends over HTTP are missing");
   if (options->is_over_http)
     return http_listener_listen(options->http.listener, error);
   return 0;

@@ -44,6 +44,7 @@ struct stdio_frontend_options {
   bool is_runner;
   const char *tool;          /* the only one that is served; NULL: all. A runner's may be unknown */
   unsigned deadline_seconds; /* of every request; 0: see STDIO_DEADLINE_SECONDS (stdio_call.h) */
+  unsigned concurrency;      /* calls at once over HTTP, 1 to ENGINE_EXECUTIONS_MAX */
   const char *version;       /* of the program */
   struct tool_settings tools; /* `clamps_timeout` is ignored; timeouts are clamped */
 };

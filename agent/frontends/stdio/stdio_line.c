@@ -7,6 +7,8 @@
 #include "agent/tools/answer.h"
 #include "wire/step_field.h"
 
+#define EXECUTE "execute"
+
 /* The tool of `execute` if none is named. */
 #define DEFAULT_TOOL "execute_command"
 
@@ -67,19 +69,22 @@ void stdio_request_init_error(struct stdio_request *self, const struct stdio_rul
 
 /* --- a line ---------------------------------------------------------------------------------- */
 
-static int read_envelope(struct stdio_request *self, const char *line, size_t length) {
+static int read_envelope(struct stdio_request *self, const struct stdio_rules *rules,
+                         const char *line, size_t length) {
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(self->tree, "jsonrpc");
   const cJSON *id = cJSON_GetObjectItemCaseSensitive(self->tree, "id");
   const cJSON *method = get(self->tree, "method");
   bool has_id = read_address(self, line, length, version != NULL);
+  if (rules->is_execute && id == NULL && version == NULL)
+    self->from.id = (struct json_member){0};
   if (id != NULL && !has_id)
     (void)step_field_reject("id", "a string, a number or null", id, &self->error);
   else if (version != NULL &&
            (!cJSON_IsString(version) || strcmp(version->valuestring, "2.0") != 0))
     (void)error_set(&self->error, "jsonrpc: expected \"2.0\"");
-  else if (method == NULL)
+  else if (method == NULL && !rules->is_execute)
     (void)error_set(&self->error, "method: required");
-  else if (!cJSON_IsString(method))
+  else if (method != NULL && !cJSON_IsString(method))
     (void)step_field_reject("method", "a string", method, &self->error);
   else
     return 0;
@@ -161,7 +166,7 @@ static void remove_own_params(struct stdio_request *self, cJSON *params, const c
 static int read_call(struct stdio_request *self, const struct stdio_rules *rules,
                      const char *method, cJSON *params) {
   const struct tool *tool = tool_find(method);
-  if (tool == NULL && strcmp(method, "execute") != 0)
+  if (tool == NULL && strcmp(method, EXECUTE) != 0)
     return reject_method(self, method);
   self->method = STDIO_CALL;
   self->arguments = params;
@@ -182,7 +187,8 @@ static int read_cancel(struct stdio_request *self, const char *line, size_t leng
 
 static int read_method(struct stdio_request *self, const struct stdio_rules *rules,
                        const char *line, size_t length) {
-  const char *method = get(self->tree, "method")->valuestring;
+  const cJSON *named = get(self->tree, "method");
+  const char *method = named != NULL ? named->valuestring : EXECUTE;
   cJSON *params = get(self->tree, "params");
   if (params != NULL && !cJSON_IsObject(params))
     return reject_value(self, STDIO_INVALID_PARAMS, "params", "an object", params);
@@ -211,7 +217,7 @@ void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *r
     (void)reject_value(self, STDIO_INVALID_REQUEST, "request", "an object", tree);
     return;
   }
-  if (read_envelope(self, line, length) != 0 || read_method(self, rules, line, length) != 0)
+  if (read_envelope(self, rules, line, length) != 0 || read_method(self, rules, line, length) != 0)
     self->method = STDIO_INVALID;
   /* A notification has no answer, even if it is invalid. */
   if (self->from.dialect == STDIO_JSON_RPC && self->code != STDIO_INVALID_REQUEST &&
@@ -252,11 +258,13 @@ void stdio_request_release(struct stdio_request *self) {
 static bool begin_line(struct buffer *out, const struct stdio_address *to, const char *member) {
   if (to->dialect == STDIO_RUNNER)
     return true;
+  if (to->dialect == STDIO_JSON_RPC && to->id.text == NULL)
+    return false;
+  buffer_add_string(out, to->dialect == STDIO_JSON_RPC ? "{\"jsonrpc\":\"2.0\"," : "{");
   if (to->id.text != NULL)
-    buffer_add_format(
-        out, "{%s\"id\":%.*s,\"%s\":", to->dialect == STDIO_JSON_RPC ? "\"jsonrpc\":\"2.0\"," : "",
-        (int)to->id.length, to->id.text, member);
-  return to->id.text != NULL;
+    buffer_add_format(out, "\"id\":%.*s,", (int)to->id.length, to->id.text);
+  buffer_add_format(out, "\"%s\":", member);
+  return true;
 }
 
 static void end_line(struct buffer *out, const struct stdio_address *to) {

@@ -44,8 +44,8 @@ enum {
   STDIO_INVALID_PARAMS = -32602
 };
 
-/* How a request is answered. The id is part of the line, or static; without a text, the request is
-   a notification and gets no answer, except that of a runner. */
+/* How a request is answered. The id is part of the line, or static. Without a text, a request of
+   JSON-RPC is a notification and gets no answer, and a plain answer has no id. */
 struct stdio_address {
   enum stdio_dialect dialect;
   struct json_member id;
@@ -54,6 +54,7 @@ struct stdio_address {
 struct stdio_rules {
   const struct tool *tool; /* the only one; NULL: all */
   bool speaks_json_rpc;    /* an earlier line was JSON-RPC, so a line that is not JSON is, too */
+  bool is_execute;         /* POST /execute: the method may be absent, and so may a plain id */
 };
 
 struct stdio_request {
