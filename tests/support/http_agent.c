@@ -39,13 +39,19 @@ static bool accepts_or_ended(void *context) {
   return accepts || !agent_process_is_running(self->process);
 }
 
-/* Returns false if the agent could not listen. */
-static bool launch(struct http_agent *self, const char *const *arguments,
+/* Returns false if the agent could not listen. `listens`: on the address of self, else as its
+   arguments say. */
+static bool launch(struct http_agent *self, bool listens, const char *const *arguments,
                    const char *const *environment) {
-  const char *words[24] = {"--http", self->address};
+  const char *words[24] = {NULL};
   const char *variables[24] = {formatted("HTTP_DIRECTORY=%s", self->directory.path)};
+  size_t count = 0;
+  if (listens) {
+    words[count++] = "--http";
+    words[count++] = self->address;
+  }
   for (size_t i = 0; arguments != NULL && arguments[i] != NULL && i < 20; i++)
-    words[2 + i] = arguments[i];
+    words[count++] = arguments[i];
   for (size_t i = 0; environment != NULL && environment[i] != NULL && i < 20; i++)
     variables[1 + i] = environment[i];
   struct agent_setup setup = self->setup;
@@ -62,7 +68,7 @@ void http_agent_start(struct http_agent *self, const char *const *arguments,
   stop(self);
   snprintf(self->address, sizeof self->address, "unix:%s",
            directory_path(&self->directory, "agent.sock"));
-  if (!launch(self, arguments, environment))
+  if (!launch(self, true, arguments, environment))
     agent_process_fail(self->process, "the agent has ended");
 }
 
@@ -71,7 +77,7 @@ void http_agent_start_tcp(struct http_agent *self, const char *const *arguments,
   for (int attempt = 0; attempt < 5; attempt++) {
     stop(self);
     snprintf(self->address, sizeof self->address, "127.0.0.1:%d", redis_server_free_port());
-    if (launch(self, arguments, environment))
+    if (launch(self, true, arguments, environment))
       return;
   }
   agent_process_fail(self->process, "the agent has ended");
@@ -79,6 +85,14 @@ void http_agent_start_tcp(struct http_agent *self, const char *const *arguments,
 
 long http_agent_memory_kib(const struct http_agent *self) {
   return proc_status_kib(agent_process_pid(self->process), "VmRSS");
+}
+
+void http_agent_start_at(struct http_agent *self, const char *address, const char *const *arguments,
+                         const char *const *environment) {
+  stop(self);
+  snprintf(self->address, sizeof self->address, "%s", address);
+  if (!launch(self, false, arguments, environment))
+    agent_process_fail(self->process, "the agent has ended");
 }
 
 struct http_client *http_agent_connect(struct http_agent *self) {

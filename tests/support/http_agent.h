@@ -39,6 +39,10 @@ void http_agent_start(struct http_agent *self, const char *const *arguments,
 void http_agent_start_tcp(struct http_agent *self, const char *const *arguments,
                           const char *const *environment);
 
+/* The same with another address, which connections use. `arguments` has --http. */
+void http_agent_start_at(struct http_agent *self, const char *address, const char *const *arguments,
+                         const char *const *environment);
+
 /* The memory of the agent that is resident, in KiB. */
 long http_agent_memory_kib(const struct http_agent *self);
 
