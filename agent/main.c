@@ -251,6 +251,7 @@ static int run_agent(struct options *options, const struct process_title *title)
   int exit_code =
       is_ready ? serve(options, &startup, title, &secrets, &log) : fail(&log, error.text);
   http_listener_close(&listener);
+  options->http.listener = NULL;
   log_line(&log, LOG_INFO, NULL, "exiting with code %d", exit_code);
   tls_free(options->url.tls);
   startup_release(&startup);

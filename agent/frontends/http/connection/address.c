@@ -15,7 +15,7 @@ static int parse_file(struct http_address *self, const char *path, struct error 
     return error_set(error, "the path of a socket has at most %zu bytes, got '%.99s'",
                      sizeof file->sun_path - 1, path);
   file->sun_family = AF_UNIX;
-  strcpy(file->sun_path, path);
+  memcpy(file->sun_path, path, strlen(path));
   self->count = 1;
   return 0;
 }
@@ -89,7 +89,7 @@ int http_address_parse(struct http_address *self, const char *text, struct error
     if (parse_port(colon + 1, &port, error) != 0 || parse_host(self, host, port, error) != 0)
       return -1;
   }
-  strcpy(self->text, text);
+  memcpy(self->text, text, strlen(text));
   return 0;
 }
 
