@@ -2,6 +2,7 @@
    command in a container may be started by a second agent, whose mode is not over HTTP, and which
    inherits the variable. */
 
+#include "tests/support/http_agent.h"
 #include "tests/support/job.h"
 #include "tests/support/sidecar.h"
 #include "tests/support/stdio_host.h"
@@ -112,6 +113,33 @@ SIDECAR_TEST(a_command_of_a_request_file_does_not_see_the_key) {
   assert_true(cJSON_IsString(output));
   expect_erased("ipc", agent_process_pid(sidecar->agent));
   expect_hidden("ipc", output->valuestring, agent_process_log(sidecar->agent));
+}
+
+/* Starts the agent with this flag (NULL: the mode for steps), sends the request, and checks the
+   response. */
+static void expect_hidden_over_http(struct http_agent *http, const char *flag, const char *method,
+                                    const char *target, const char *body) {
+  const char *const fields = "X-Sandbox-Key: " KEY "\r\nAccept: application/x-ndjson\r\n"
+                             "Content-Type: application/json\r\n";
+  const char *mode = formatted("http %s", flag != NULL ? flag : "");
+  http_agent_start(http, (const char *const[]){"--verbose", flag, NULL}, environment);
+  struct http_client *client = http_agent_connect(http);
+  http_client_send_request(client, method, target, fields, quoted(body));
+  const struct http_response *response = http_client_response(client);
+  http_agent_expect_status(http, response, 200);
+  agent_process_wait_log(http->process, "frontend");
+  expect_erased(mode, agent_process_pid(http->process));
+  expect_hidden(mode, response->body, agent_process_log(http->process));
+}
+
+HTTP_TEST(no_command_over_http_sees_the_key) {
+  expect_hidden_over_http(http, NULL, "PUT", "/steps/1",
+                          "{'command':'sh','args':['-c','" SCRIPT "']}");
+  expect_hidden_over_http(http, "--stdio", "POST", "/execute",
+                          "{'params':{'command':'" SCRIPT "'}}");
+  expect_hidden_over_http(http, "--mcp", "POST", "/mcp",
+                          "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{"
+                          "'name':'execute_command','arguments':{'command':'" SCRIPT "'}}}");
 }
 
 /* A short value is not masked, and only a mode over HTTP rejects it. */
