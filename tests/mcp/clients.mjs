@@ -1,7 +1,7 @@
 // The official clients against the agent: node clients.mjs AGENT
 //
 // These are the previous SDK (@modelcontextprotocol/sdk), the current one (@modelcontextprotocol/client), which
-// negotiates in three ways, and the command line of the inspector.
+// negotiates in three ways, and the command line of the inspector, each on standard input and output and over HTTP.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,8 +10,10 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import * as v1 from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import * as v2 from '@modelcontextprotocol/client';
 import { StdioClientTransport as TransportV2 } from '@modelcontextprotocol/client/stdio';
+import { startServer } from './server.mjs';
 
 const agent = process.argv[2];
 const directory = mkdtempSync(join(tmpdir(), 'mcp-'));
@@ -29,7 +31,17 @@ function clientV2(mode, args) {
   return { client: new v2.Client(info, { versionNegotiation: { mode } }), transport };
 }
 
-// The checks that both kinds of clients share.
+function httpClientV1(server) {
+  const transport = new HttpV1(new URL(server.url), { requestInit: { headers: server.headers } });
+  return { client: new v1.Client(info), transport };
+}
+
+function httpClientV2(mode, server) {
+  const transport = new v2.StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers: server.headers } });
+  return { client: new v2.Client(info, { versionNegotiation: { mode } }), transport };
+}
+
+// The checks that all clients share.
 async function use({ client, transport }, { structured = false, era = 'legacy' } = {}) {
   const errors = [];
   client.onerror = (error) => errors.push(error);
@@ -86,14 +98,34 @@ async function use({ client, transport }, { structured = false, era = 'legacy' }
   rmSync(join(directory, 'pid'));
   assert.equal((await command('echo after')).content[0].text, 'after');
 
-  const server = transport.pid;
-  assert.ok(isAlive(server));
+  const server = transport.pid; // undefined over HTTP
+  assert.ok(!server || isAlive(server));
   const start = Date.now();
   await client.close();
-  assert.ok(!isAlive(server), 'the server outlives its client');
+  assert.ok(!server || !isAlive(server), 'the server outlives its client');
   assert.ok(Date.now() - start < 1000, 'the end takes a second');
   // The client reports an error if it reads a progress report together with the answer (typescript-sdk, issue 2580).
   assert.deepEqual(errors.filter((error) => !error.message.includes('progress notification for an unknown token')), []);
+}
+
+let count = 0;
+
+// Cancels one of two calls. The ids of its requests are those of other clients.
+async function useCancel({ client, transport }) {
+  await client.connect(transport);
+  const call = (command, options) =>
+    client.callTool({ name: 'execute_command', arguments: { command } }, ...(client instanceof v1.Client ? [undefined] : []), options);
+  const name = `cancel-${++count}`;
+  const kept = call(`mkfifo ${name}; cat ${name}`);
+  const controller = new AbortController();
+  const cancelled = call(`echo $$ >${name}-pid; exec sleep 60`, { signal: controller.signal });
+  const pid = await until(() => readFileSync(join(directory, `${name}-pid`), 'utf8').trim());
+  controller.abort();
+  await assert.rejects(cancelled);
+  await until(() => !isAlive(Number(pid)) || undefined);
+  await call(`echo ${name} >${name}`);
+  assert.equal((await kept).content[0].text, name);
+  await client.close();
 }
 
 function isAlive(pid) {
@@ -117,10 +149,16 @@ async function until(read) {
   throw new Error(`nothing: ${read}`);
 }
 
-async function inspect(...args) {
+async function inspect(server, ...args) {
   const run = promisify(execFile);
   const bin = new URL('node_modules/.bin/mcp-inspector', import.meta.url).pathname;
-  return JSON.parse((await run(bin, ['--cli', agent, '--mcp', ...args], { cwd: directory })).stdout);
+  return JSON.parse((await run(bin, ['--cli', ...server, ...args], { cwd: directory })).stdout);
+}
+
+async function useInspector(server) {
+  assert.deepEqual((await inspect(server, '--method', 'tools/list')).tools.map((tool) => tool.name), names);
+  const answer = await inspect(server, '--method', 'tools/call', '--tool-name', 'execute_command', '--tool-arg', 'command=echo hi');
+  assert.equal(answer.content[0].text, 'hi');
 }
 
 async function test(name, run) {
@@ -144,8 +182,21 @@ await test('sdk 2, probing, structured', () =>
 await test('sdk 2, probing a server of before', () => use(clientV2('auto', ['--mcp=2025-11-25'])));
 await test('sdk 2, pinned to 2026-07-28', () =>
   use(clientV2({ pin: '2026-07-28' }, ['--mcp=2026-07-28']), { era: 'modern' }));
-await test('inspector', async () => {
-  assert.deepEqual((await inspect('--method', 'tools/list')).tools.map((tool) => tool.name), names);
-  const answer = await inspect('--method', 'tools/call', '--tool-name', 'execute_command', '--tool-arg', 'command=echo hi');
-  assert.equal(answer.content[0].text, 'hi');
-});
+await test('inspector', () => useInspector([agent, '--mcp']));
+
+const server = await startServer(agent, ['--mcp'], { cwd: directory, key: 'a-key-of-this-test' });
+await test('sdk 1, http', () => use(httpClientV1(server)));
+await test('sdk 2, http, initialize', () => use(httpClientV2('legacy', server)));
+await test('sdk 2, http, probing', () => use(httpClientV2('auto', server), { era: 'modern' }));
+await test('sdk 2, http, pinned to 2026-07-28', () => use(httpClientV2({ pin: '2026-07-28' }, server), { era: 'modern' }));
+await test('inspector, http', () =>
+  useInspector([server.url, '--transport', 'http', '--header', `Authorization: ${server.headers.Authorization}`]));
+// Clients whose ids collide, at the same time.
+await test('all, http, at the same time', () =>
+  Promise.all([useCancel(httpClientV1(server)), useCancel(httpClientV1(server)), useCancel(httpClientV2('legacy', server)),
+    useCancel(httpClientV2('auto', server))]));
+await server.stop();
+const former = await startServer(agent, ['--mcp=2025-06-18', '--structured'], { cwd: directory });
+await test('sdk 1, http, structured, --mcp=2025-06-18', () => use(httpClientV1(former), { structured: true }));
+await test('sdk 2, http, probing a server of before', () => use(httpClientV2('auto', former), { structured: true }));
+await former.stop();

@@ -3,12 +3,15 @@
 // Runs the scenarios that need no tools, prompts or resources of the suite.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { startBridge } from './bridge.mjs';
+import { startServer } from './server.mjs';
 
 const agent = process.argv[2];
 const here = (path) => new URL(path, import.meta.url).pathname;
 const scenarios = [
+  ['server-initialize', '2025-06-18'],
   ['server-initialize', '2025-11-25'],
+  ['server-session-lifecycle', '2025-03-26'],
+  ['server-session-lifecycle', '2025-11-25'],
   ['ping', '2025-11-25'],
   ['tools-list', '2025-06-18'],
   ['tools-list', '2025-11-25'],
@@ -16,6 +19,11 @@ const scenarios = [
   ['server-stateless', '2026-07-28'],
   ['caching', '2026-07-28'],
   ['sep-2164-resource-not-found', '2026-07-28'],
+  ['dns-rebinding-protection', '2025-11-25'],
+  ['dns-rebinding-protection', '2026-07-28'],
+  ['http-header-validation', '2026-07-28'],
+  ['server-sse-multiple-streams', '2025-11-25'],
+  ['server-sse-multiple-streams', '2026-07-28'],
 ];
 
 async function conform(url, [scenario, version]) {
@@ -44,15 +52,14 @@ function failures({ code, text }) {
 }
 
 let failed = 0;
-const bridge = await startBridge(agent, ['--mcp']);
+const server = await startServer(agent, ['--mcp']);
 for (const scenario of scenarios) {
-  const outcome = await conform(bridge.url, scenario);
+  const outcome = await conform(server.url, scenario);
   const wrong = failures(outcome);
   const passed = count(outcome.text, /\bSUCCESS\b/g);
   console.log(`${wrong === 0 && passed > 0 ? 'ok   ' : 'FAIL '} conformance ${scenario.join(', ')}: ${passed} passed`);
   if (wrong > 0 || passed === 0) console.log(outcome.text);
   failed += wrong > 0 || passed === 0;
 }
-const exit = await bridge.stop();
-if (exit !== 0) throw new Error(`exit code ${exit}`);
+await server.stop();
 process.exit(failed === 0 ? 0 : 1);
