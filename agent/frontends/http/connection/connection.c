@@ -136,12 +136,20 @@ static void check_request(struct http_exchange *self) {
   }
 }
 
+/* Begins to wait: the connections are in the order in which they did, so that the server finds the
+   one that has waited longest. */
+static void begin_waiting(struct http_exchange *self) {
+  self->since_ms = clock_monotonic_ms();
+  list_remove(&self->server->connections, &self->node);
+  list_append(&self->server->connections, &self->node);
+}
+
 /* Returns how many bytes belong to the current request. */
 static size_t feed(struct http_exchange *self, const char *bytes, size_t length) {
   if (!request_reader_has_begun(&self->reader)) {
     self->begun_ms = clock_monotonic_ms();
     if (self->is_idle)
-      self->since_ms = self->begun_ms;
+      begin_waiting(self);
     self->is_idle = false;
   }
   if (self->state == CONNECTION_READING_BODY)
@@ -210,7 +218,7 @@ static enum progress write_response(struct http_exchange *self) {
 static void begin_lingering(struct http_exchange *self) {
   (void)shutdown(self->fd, SHUT_WR);
   self->state = CONNECTION_LINGERING;
-  self->since_ms = clock_monotonic_ms();
+  begin_waiting(self);
   self->server->connection_count--;
   self->server->lingering_count++;
 }
@@ -239,7 +247,7 @@ static void end_exchange(struct http_exchange *self) {
   }
   self->state = CONNECTION_READING_HEADER;
   self->is_idle = true;
-  self->since_ms = clock_monotonic_ms();
+  begin_waiting(self);
 }
 
 static void report_gone(struct http_exchange *self) {

@@ -236,13 +236,12 @@ void server_end_exchange(struct http_server *self, struct http_exchange *exchang
 
 /* --- accepting connections -------------------------------------------------------------------- */
 
-/* The connection that has waited longest in this state, or NULL. */
+/* Returns the connection that has waited longest in this state, or NULL. */
 static struct http_exchange *oldest(const struct http_server *self, enum connection_state state) {
-  struct http_exchange *found = NULL;
   LIST_FOR_EACH (struct http_exchange, exchange, &self->connections, node)
-    if (exchange->state == state && (found == NULL || exchange->since_ms < found->since_ms))
-      found = exchange;
-  return found;
+    if (exchange->state == state)
+      return exchange;
+  return NULL;
 }
 
 static void add_connection(struct http_server *self, int fd, bool is_tcp) {

@@ -18,8 +18,8 @@ struct http_server {
   const struct http_server_type *type;
   void *owner;
   struct http_server_options options;
-  char instance[17]; /* 16 hexadecimal digits */
-  struct list connections;
+  char instance[17];       /* 16 hexadecimal digits */
+  struct list connections; /* in the order in which they began to wait */
   size_t connection_count; /* without those that linger */
   size_t lingering_count;
   size_t long_count;
