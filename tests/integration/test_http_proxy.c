@@ -38,8 +38,8 @@ static const struct http_response *ask(struct setup *self, const char *method, c
   return http_client_request(self->client, method, target, NULL, NULL);
 }
 
-/* Sends the row, behind it the request for step `x`, and one that closes the connection; reads until
-   the proxy has closed it. */
+/* Sends the row, behind it the request for step `x`, and one that closes the connection; reads
+   until the proxy has closed it. */
 static void send_row(const struct setup *self, const struct http_row *row) {
   static const char last[] =
       HTTP_ROW_FOLLOWER "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

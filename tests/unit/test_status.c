@@ -20,7 +20,8 @@ static char *write_once(struct status *self, size_t held, uint64_t reconnects) {
 }
 
 static void count(struct status *self, enum step_cause cause, int exit_code) {
-  step_counts_add(&self->steps, &(struct step_result){.exit_code = exit_code, .end = {.cause = cause}});
+  step_counts_add(&self->steps,
+                  &(struct step_result){.exit_code = exit_code, .end = {.cause = cause}});
 }
 
 static void expect_end(struct status *self, size_t held, const char *end) {

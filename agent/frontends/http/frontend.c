@@ -90,10 +90,10 @@ static struct http_step *oldest_waiting(const struct http_frontend *self) {
   return LIST_ELEMENT(self->steps.waiting.first, struct http_step, node);
 }
 
-/* A shutdown needs no room for a result. */
+/* A shutdown needs no space for a result. */
 static bool may_start(struct http_frontend *self, const struct http_step *step) {
   return step != NULL && self->steps.running == NULL && engine_leaving(&self->frontend) == NULL &&
-         (is_shutdown(step) || (self->wanted > 0 && steps_make_room(&self->steps)));
+         (is_shutdown(step) || (self->wanted > 0 && steps_make_space(&self->steps)));
 }
 
 static void start_next(struct http_frontend *self) {
@@ -274,7 +274,7 @@ static bool check_capacity(struct http_frontend *self, struct http_exchange *exc
                             HTTP_RETRY_AFTER);
     return false;
   }
-  if (steps_make_room(&self->steps))
+  if (steps_make_space(&self->steps))
     return true;
   http_respond_error_with(exchange, 429, "unread",
                           "too many results are unread: GET or DELETE those of GET /steps",

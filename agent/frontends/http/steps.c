@@ -114,7 +114,7 @@ struct http_step *steps_add(struct steps *self, struct step *step, char *title,
   return added;
 }
 
-static bool has_room(const struct steps *self) {
+static bool has_space(const struct steps *self) {
   return self->finished_count < STEPS_RESULTS_MAX &&
          self->finished_bytes < self->finished_bytes_max;
 }
@@ -126,14 +126,14 @@ static void drop(struct steps *self, struct http_step *step) {
   free_step(step);
 }
 
-bool steps_make_room(struct steps *self) {
+bool steps_make_space(struct steps *self) {
   LIST_FOR_EACH (struct http_step, step, &self->finished, node) {
-    if (has_room(self))
+    if (has_space(self))
       return true;
     if (step->is_read && step->readers.first == NULL)
       drop(self, step);
   }
-  return has_room(self);
+  return has_space(self);
 }
 
 void steps_delete(struct steps *self, struct http_step *step) {

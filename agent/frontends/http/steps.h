@@ -15,8 +15,10 @@
  * held, and the ids of earlier ones. The hard part is that a PUT may be repeated at any time: the
  * same request must never start a second step, and an id is never run again while it is remembered.
  *
- *   steps_add --> WAITING --steps_start--> RUNNING --steps_finish--> FINISHED --+--> gone
- *                    `------------------steps_finish---------------^   steps_delete, steps_make_room
+ *   steps_add --> WAITING --steps_start--> RUNNING --steps_finish--> FINISHED --> gone
+ *                    `------------------steps_finish---------------^
+ *
+ * steps_delete and steps_make_space let a finished step go.
  */
 #define STEPS_WAITING_MAX 64
 #define STEPS_RESULTS_MAX 64
@@ -80,9 +82,9 @@ struct http_step *steps_add(struct steps *self, struct step *step, char *title,
 /* Whether the queue has capacity for a body of this length. */
 bool steps_may_wait(const struct steps *self, size_t body_length);
 
-/* Drops results that were read, the oldest first, until there is room for another one. Returns
+/* Drops results that were read, the oldest first, until there is space for another one. Returns
    false if there is none. */
-bool steps_make_room(struct steps *self);
+bool steps_make_space(struct steps *self);
 
 /* The step becomes the running one. Returns what is to be run; the caller owns it. */
 struct step steps_start(struct steps *self, struct http_step *step, int64_t now_unix_ms);

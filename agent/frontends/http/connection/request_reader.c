@@ -7,8 +7,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 
-/* The longest decimal Content-Length and hexadecimal chunk size whose value fits into 64 bits with
-   room to spare. */
+/* The longest decimal Content-Length and hexadecimal chunk size whose value fits into 64 bits. */
 enum { LENGTH_DIGITS_MAX = 18, CHUNK_DIGITS_MAX = 15 };
 
 static bool reject(struct request_reader *self, int status, const char *word, const char *message) {

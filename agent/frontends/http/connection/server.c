@@ -54,9 +54,8 @@ static void log_rejected_key(struct http_server *self, const struct http_exchang
   if (self->rejected_log_ms != 0 && now_ms < self->rejected_log_ms + HTTP_REJECTED_LOG_MS)
     return;
   describe_client(exchange, client, sizeof client);
-  log_line(self->log, LOG_WARN, NULL,
-           "rejected %u requests without the right key, the last from %s", self->rejected_keys,
-           client);
+  log_line(self->log, LOG_WARN, NULL, "requests without the right key: %u, the last one from %s",
+           self->rejected_keys, client);
   self->rejected_keys = 0;
   self->rejected_log_ms = now_ms;
 }
@@ -203,13 +202,19 @@ static void send_continue(const struct http_exchange *exchange) {
     (void)send(exchange->fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Whether the request shows that somebody uses the agent. A probe shows that if it has the key. */
+static bool is_activity(const struct http_server *self, const struct http_exchange *exchange) {
+  const bool is_probe = is_own_route(exchange->route) && self->options.http->access.key == NULL;
+  return exchange->is_authorized && !is_probe;
+}
+
 void server_check_header(struct http_server *self, struct http_exchange *exchange) {
   const uint64_t length = exchange->reader.request.content_length;
   if (!check_access(self, exchange) || !find_route(self, exchange) ||
       !check_instance(self, exchange) || !check_type(exchange) ||
       !check_length(exchange, length, held_bytes(self) + length))
     return;
-  if (exchange->is_authorized && self->type->touched != NULL)
+  if (is_activity(self, exchange) && self->type->touched != NULL)
     self->type->touched(self->owner);
   send_continue(exchange);
   request_reader_read_body(&exchange->reader);
