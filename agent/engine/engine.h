@@ -75,8 +75,8 @@ bool engine_cancel(struct frontend *frontend, const char *step_id, const char *r
 void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t length,
                           struct error *error);
 
-/* Returns the text of the `started` event of a step that has not begun, with its secrets masked. The
-   caller frees it. */
+/* Returns the text of the `started` event of a step that has not begun, with its secrets masked.
+   The caller frees it. */
 char *engine_step_title(struct frontend *frontend, const struct step *step);
 
 /* Waits, for at most SUPERVISORS_GIVE_UP_MS, until the supervisors of this job's killed agents have
