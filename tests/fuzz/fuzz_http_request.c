@@ -12,7 +12,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/http_rows.h"
 
-int LLVMFuzzerInitialize(int *count, char ***arguments);
+int LLVMFuzzerInitialize(const int *count, char ***arguments);
 
 /* --- what was read ---------------------------------------------------------------------------- */
 
@@ -202,7 +202,7 @@ static void write_seeds(const char *directory, const char *name, const struct ht
 }
 
 /* The first directory is the one for new inputs: tests/fuzz/run makes it. */
-int LLVMFuzzerInitialize(int *count, char ***arguments) {
+int LLVMFuzzerInitialize(const int *count, char ***arguments) {
   for (int i = 1; i < *count; i++)
     if ((*arguments)[i][0] != '-') {
       write_seeds((*arguments)[i], "rejected", http_rejected_rows, http_rejected_row_count);

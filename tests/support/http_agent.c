@@ -97,7 +97,7 @@ void http_agent_start_at(struct http_agent *self, const char *address, const cha
 
 struct http_client *http_agent_connect(struct http_agent *self) {
   struct http_client *client = http_client_connect(self->address);
-  assert_true(self->client_count < (int)(sizeof self->clients / sizeof *self->clients));
+  assert_true(self->client_count < HTTP_AGENT_CLIENTS_MAX);
   self->clients[self->client_count++] = client;
   return client;
 }

@@ -18,12 +18,14 @@
  * directory is HTTP_DIRECTORY in the environment of the agent and its steps. Agent, connections and
  * files of the directory are gone after the test.
  */
+enum { HTTP_AGENT_CLIENTS_MAX = 128 };
+
 struct http_agent {
   struct directory directory;
   struct agent_setup setup;      /* of the next start, without arguments and environment */
   struct agent_process *process; /* NULL: not started */
   char address[96];              /* for http_client_connect */
-  struct http_client *clients[128];
+  struct http_client *clients[HTTP_AGENT_CLIENTS_MAX];
   int client_count;
 };
 

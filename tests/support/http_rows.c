@@ -5,7 +5,7 @@
 static_assert(sizeof HTTP_ROW_STEP - 1 == 64, "HTTP_ROW_STEP_LENGTH and HTTP_ROW_STEP_HEX");
 
 #define ROW(PART, STATUS, NAME, TEXT)                                                              \
-  { PART, STATUS, NAME, TEXT, sizeof TEXT - 1 }
+  { PART, STATUS, NAME, TEXT, sizeof(TEXT) - 1 }
 
 /* Rows of one part. */
 #define LINES(NAME, TEXT) ROW(HTTP_LINES, 400, NAME, TEXT)

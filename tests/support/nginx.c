@@ -11,11 +11,12 @@ struct nginx {
   pid_t pid;
 };
 
+#define SHARED_CONNECTIONS "proxy_http_version 1.1; proxy_set_header Connection '';"
+
 static const char *const modes[] = {
     [NGINX_DEFAULT] = "",
-    [NGINX_KEEPALIVE] = "proxy_http_version 1.1; proxy_set_header Connection '';",
-    [NGINX_UNBUFFERED] = "proxy_http_version 1.1; proxy_set_header Connection ''; "
-                         "proxy_request_buffering off;",
+    [NGINX_KEEPALIVE] = SHARED_CONNECTIONS,
+    [NGINX_UNBUFFERED] = SHARED_CONNECTIONS "proxy_request_buffering off;",
 };
 
 /* One process, whose files are all in the directory. */
@@ -83,8 +84,11 @@ struct nginx *nginx_start(const struct directory *directory, const char *agent,
             directory_path(&self->directory, "error.log"), (char *)NULL);
     _exit(127);
   }
-  if (!wait_until(accepts_or_ended, self, WAIT_BOUND_MS) || self->pid == 0)
-    fail_msg("nginx does not start: %s", read_file(self, "error.log"));
+  bool accepts = wait_until(accepts_or_ended, self, WAIT_BOUND_MS) && self->pid != 0;
+  char *log = read_file(self, "error.log");
+  if (!accepts)
+    fail_msg("nginx does not start: %s", log);
+  free(log);
   return self;
 }
 
