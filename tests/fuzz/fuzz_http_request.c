@@ -159,11 +159,60 @@ static void check_simplest(const struct request_reader *read) {
   buffer_release(&after);
 }
 
+/* Returns the length of the header with its empty line. */
+static size_t check_lines(const char *bytes, size_t length) {
+  size_t skipped = length >= 2 && memcmp(bytes, "\r\n", 2) == 0 ? 2 : 0;
+  const char *end = memmem(bytes + skipped, length - skipped, "\r\n\r\n", 4);
+  demand(end != NULL);
+  size_t header = (size_t)(end - bytes) + 4;
+  for (size_t i = 0; i < header; i++) {
+    unsigned char byte = (unsigned char)bytes[i];
+    demand((byte >= ' ' && byte != 0x7f) || byte == '\t' || byte == '\r' || byte == '\n');
+    demand(byte != '\r' || bytes[i + 1] == '\n');
+    demand(byte != '\n' || (i > 0 && bytes[i - 1] == '\r'));
+  }
+  return header;
+}
+
+/* Decodes chunks in the way of the specification, without anything that it leaves to a server. */
+static void check_chunks(const char *at, const char *end, const struct buffer *body) {
+  size_t decoded = 0, size;
+  do {
+    size_t digits = 0;
+    size = 0;
+    for (; at < end && strchr("0123456789abcdefABCDEF", *at) != NULL && *at != '\0'; digits++) {
+      const char digit[] = {*at++, '\0'};
+      size = size * 16 + strtoul(digit, NULL, 16);
+    }
+    demand(digits >= 1 && digits <= 15 && end - at >= 2 && memcmp(at, "\r\n", 2) == 0);
+    at += 2;
+    demand((size_t)(end - at) >= size + 2 && body->length - decoded >= size);
+    demand(size == 0 || memcmp(at, body->bytes + decoded, size) == 0);
+    decoded += size;
+    demand(memcmp(at + size, "\r\n", 2) == 0);
+    at += size + 2;
+  } while (size > 0);
+  demand(at == end && decoded == body->length);
+}
+
+/* Reads the request again in another way. */
+static void check_bytes(const struct request_reader *reader, const char *bytes, size_t length) {
+  size_t header = check_lines(bytes, length);
+  const struct buffer *body = &reader->body;
+  if (reader->request.framing == HTTP_BODY_CHUNKED)
+    check_chunks(bytes + header, bytes + length, body);
+  else
+    demand(length - header == body->length &&
+           (body->length == 0 || memcmp(bytes + header, body->bytes, body->length) == 0));
+}
+
 static void check_first(const char *bytes, size_t length) {
   struct request_reader reader = {0};
-  (void)read_request(&reader, bytes, length, length);
-  if (reader.state == REQUEST_DONE)
+  size_t used = read_request(&reader, bytes, length, length);
+  if (reader.state == REQUEST_DONE) {
+    check_bytes(&reader, bytes, used);
     check_simplest(&reader);
+  }
   request_reader_reset(&reader);
 }
 
