@@ -320,11 +320,18 @@ static void output_run(struct pass *self, const struct mask_run *run) {
   self->stream->masked = true;
 }
 
+/* A run that continues the last MASK cannot grow to the left. It must not wait, because the needle
+   of which it is the end may begin before the tail, where follow_again would not find it. */
+static bool is_decided(const struct mask_stream *stream, const struct mask_run *run,
+                       uint64_t border) {
+  return run->begin <= border || (stream->masked && run->begin <= stream->decided);
+}
+
 /* Outputs everything up to the border, before which no later occurrence begins. */
 static void output_decided(struct pass *self, uint64_t border) {
   struct mask_stream *stream = self->stream;
   size_t done = 0;
-  while (done < stream->run_count && stream->runs[done].begin <= border)
+  while (done < stream->run_count && is_decided(stream, &stream->runs[done], border))
     output_run(self, &stream->runs[done++]);
   stream->run_count -= done;
   if (stream->run_count > 0)

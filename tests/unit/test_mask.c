@@ -235,6 +235,25 @@ static void drop_all(struct masker *masker) {
   }
 }
 
+/* The last "a" of the text belongs to an occurrence that begins before the bytes that the stream
+   holds, which are the beginning of another value. */
+TEST(the_end_of_a_value_is_masked_although_another_one_is_added) {
+  struct masker masker = {0};
+  struct reader reader = {0};
+  add_value(&masker, "aaaaaa");
+  add_value(&masker, "aab-value");
+  mask_stream_init(&reader.stream, &masker);
+  put_string(&reader, "aaaaaa");
+  put_string(&reader, "a");
+  put_string(&reader, "b");
+  add_value(&masker, "a-third-value");
+  put_string(&reader, "!");
+  assert_out(&reader, MASK "b!");
+  mask_stream_release(&reader.stream);
+  buffer_release(&reader.out);
+  masker_release(&masker);
+}
+
 /* Two streams hold back the beginning of a value, and one of the two values is dropped. */
 TEST(held_bytes_outlive_their_value) {
   static const char kept[] = "another-value", dropped[] = "value-number-7.";
