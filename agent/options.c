@@ -582,6 +582,8 @@ static int check(const struct options *self, struct error *error) {
   if (self->action == OPTIONS_HTTP && self->redis.delivery.events_keep_bytes < HTTP_KEEP_BYTES_MIN)
     return error_set(error, "--events-keep-bytes: expected at least %d with --http, got %llu",
                      HTTP_KEEP_BYTES_MIN, self->redis.delivery.events_keep_bytes);
+  if (self->is_over_http && self->mcp.versions == 1U << MCP_2024_11_05)
+    return error_set(error, "--mcp=2024-11-05 cannot be used with --http: choose a later version");
   if ((self->tls.certificate == NULL) != (self->tls.key == NULL))
     return error_set(error, "--cert and --key: one without the other");
   if (self->action == OPTIONS_INJECT && self->inject_target == NULL)

@@ -62,6 +62,10 @@ void http_calls_answered(struct http_exchange *exchange) {
   http_exchange_set_user_data(exchange, NULL);
 }
 
+bool http_calls_has_capacity(const struct calls *calls) {
+  return http_server_unsent(((const struct http_calls *)calls)->server) < HTTP_CALLS_HOLD_BYTES;
+}
+
 bool http_calls_may_report(const struct http_exchange *exchange) {
   return http_stream_capacity(exchange) >= HTTP_UNSENT_MAX - HTTP_CALLS_HOLD_PROGRESS_BYTES;
 }
@@ -74,6 +78,7 @@ static void close_now(struct http_calls *self) {
 }
 
 LOOP_CALLBACK(on_turn, struct http_calls *self) {
+  calls_serve(&self->calls);
   if (self->state == HTTP_CALLS_CLOSING && !http_server_is_busy(self->server))
     close_now(self);
 }

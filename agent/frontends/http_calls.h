@@ -19,9 +19,13 @@
  *     type->gone(), type->forget()       only before that
  *   http_calls_release(&calls)
  *
+ * A call begins only while less than HTTP_CALLS_HOLD_BYTES of responses are not sent, so clients that
+ * do not read cannot fill the memory.
+ *
  * From close() on, the program waits HTTP_CALLS_CLOSE_MS, or HTTP_CALLS_FAST_MS after a signal,
  * until the clients have read their responses.
  */
+#define HTTP_CALLS_HOLD_BYTES ((size_t)16 * 1024 * 1024)
 #define HTTP_CALLS_CLOSE_MS 5000
 #define HTTP_CALLS_FAST_MS 300
 
@@ -45,7 +49,7 @@ struct http_calls {
   struct http_server_type server_type;
   struct http_server *server;
   enum { HTTP_CALLS_OPEN, HTTP_CALLS_CLOSING, HTTP_CALLS_CLOSED } state;
-  struct event *turn;  /* checks whether all responses are sent */
+  struct event *turn;  /* an exchange is over: others may begin, or the program may end */
   struct event *limit; /* the end of the time for that */
 };
 
@@ -63,6 +67,9 @@ bool http_calls_may_report(const struct http_exchange *exchange);
 
 /* The header fields of a stream: proxies must not hold its lines back. */
 #define HTTP_CALLS_STREAM_FIELDS "X-Accel-Buffering: no\r\n"
+
+/* For struct calls_type. */
+bool http_calls_has_capacity(const struct calls *calls);
 
 /* For struct frontend_type. */
 void http_calls_want(struct frontend *frontend, unsigned requests);

@@ -112,13 +112,20 @@ static const char *cancel(const char *id) {
                    id);
 }
 
-static bool has_waiting(void *context) {
-  struct http_agent *http = context;
+/* The number of waiting calls, from health. */
+static int waiting(struct http_agent *http) {
+  static const char name[] = "\"waiting\":";
   struct http_client *client = http_client_connect(http->address);
   const struct http_response *response = http_client_request(client, "GET", "/health", NULL, NULL);
-  bool has = strstr(response->body, "\"waiting\":1}") != NULL;
+  const char *found = strstr(response->body, name);
+  assert_non_null(found);
+  int count = atoi(found + sizeof name - 1);
   http_client_free(client);
-  return has;
+  return count;
+}
+
+static bool has_waiting(void *context) {
+  return waiting(context) == 1;
 }
 
 static void wait_for_waiting(struct http_agent *http) {
@@ -226,6 +233,13 @@ HTTP_TEST(only_local_origins_are_accepted) {
     struct http_client *client = posted(http, formatted("Origin: %s\r\n", others[i]), PING);
     http_agent_expect_error(http, http_client_response(client), 403, "origin");
   }
+}
+
+HTTP_TEST(a_version_with_another_transport_is_no_choice) {
+  const char *arguments[] = {"--mcp=2024-11-05", "--http", "127.0.0.1:1", NULL};
+  http->process = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  assert_int_equal(agent_process_wait(http->process, WAIT_BOUND_MS), 64);
+  assert_non_null(strstr(agent_process_log(http->process), "--mcp=2024-11-05 cannot be used"));
 }
 
 HTTP_TEST(health_names_the_mode) {
@@ -651,6 +665,38 @@ HTTP_TEST(beyond_48_calls_one_is_busy_and_short_requests_are_served) {
     expect_response(http, http->clients[i], 202, "");
   expect(http, "", call("2", "echo a"), 200, result("2", "a"));
   assert_false(directory_has(&http->directory, "f"));
+}
+
+static bool has_input(void *context) {
+  return http_client_has_input(context);
+}
+
+/* Each client asks for an image of 5 MB, in Base64 6.7 MB, and does not read. The fourth call would
+   begin before the third response is sent. */
+HTTP_TEST(calls_wait_while_clients_do_not_read_16_mib) {
+  enum { CLIENTS = 8, UNREAD = 3 };
+  static const char read_file[] =
+      "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'read_file','arguments':"
+      "{'path':'image'}}}";
+  struct http_client *clients[CLIENTS];
+  static char image[5000000] = "\x89PNG\r\n\x1A\n";
+  FILE *file = fopen(directory_path(&http->directory, "image"), "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(image, 1, sizeof image, file), sizeof image);
+  assert_int_equal(fclose(file), 0);
+  start(http, "--mcp", "--concurrency", "1");
+  for (int i = 0; i < CLIENTS; i++)
+    clients[i] = posted(http, "", read_file);
+  assert_true(wait_until(has_input, clients[UNREAD - 1], WAIT_BOUND_MS));
+  assert_int_equal(waiting(http), CLIENTS - UNREAD);
+  expect(http, "", PING, 200, PONG);
+  for (int i = 0; i < CLIENTS; i++) {
+    const struct http_response *response = http_client_response(clients[i]);
+    http_agent_expect_status(http, response, 200);
+    assert_true(response->body_length > 6000000);
+  }
+  if (agent_process_is_shipped())
+    assert_in_range(proc_status_kib(agent_process_pid(http->process), "VmHWM"), 1, 64 * 1024);
 }
 
 HTTP_TEST(a_signal_ends_the_calls_which_are_answered) {

@@ -245,8 +245,10 @@ static const struct frontend_type frontend_type = {.name = "mcp",
                                                    .dump = http_calls_dump,
                                                    .free = free_frontend};
 
-static const struct calls_type calls_type = {
-    .answer = mcp_call_answer, .report = report, .release = mcp_call_release};
+static const struct calls_type calls_type = {.answer = mcp_call_answer,
+                                             .report = report,
+                                             .release = mcp_call_release,
+                                             .has_capacity = http_calls_has_capacity};
 
 static const struct http_calls_type http_calls_type = {
     .mode = "mcp", .serve = serve, .gone = on_gone, .forget = forget_exchange};

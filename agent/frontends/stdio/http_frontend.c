@@ -143,8 +143,10 @@ static const struct frontend_type frontend_type = {.name = "stdio",
                                                    .dump = http_calls_dump,
                                                    .free = free_frontend};
 
-static const struct calls_type calls_type = {
-    .answer = answer, .report = report, .release = stdio_call_release};
+static const struct calls_type calls_type = {.answer = answer,
+                                             .report = report,
+                                             .release = stdio_call_release,
+                                             .has_capacity = http_calls_has_capacity};
 
 static const struct http_calls_type http_calls_type = {
     .mode = "stdio", .serve = serve, .gone = cancel_call, .forget = forget_exchange};

@@ -355,6 +355,13 @@ bool http_server_is_busy(const struct http_server *self) {
   return oldest(self, CONNECTION_SERVING) != NULL;
 }
 
+size_t http_server_unsent(const struct http_server *self) {
+  size_t unsent = 0;
+  LIST_FOR_EACH (const struct http_exchange, exchange, &self->connections, node)
+    unsent += exchange->output.length + exchange->body.length;
+  return unsent;
+}
+
 size_t http_server_connections(const struct http_server *self) {
   return self->connection_count;
 }

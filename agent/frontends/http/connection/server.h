@@ -87,6 +87,9 @@ bool http_server_is_busy(const struct http_server *self);
    caller's. */
 void http_server_free(struct http_server *self);
 
+/* The memory of all responses that are not sent yet, in bytes. */
+size_t http_server_unsent(const struct http_server *self);
+
 /* For a dump of the state. */
 size_t http_server_connections(const struct http_server *self);
 
