@@ -75,22 +75,24 @@ static void expect_error(struct http_agent *http, const char *fields, const char
   http_agent_disconnect(http, client);
 }
 
+/* Commands have a timeout that is longer than a test waits. */
 static const char *call(const char *id, const char *command) {
   return formatted("{'jsonrpc':'2.0','id':%s,'method':'tools/call','params':{'name':"
-                   "'execute_command','arguments':{'command':'%s'}}}",
+                   "'execute_command','arguments':{'command':'%s','timeout':100}}}",
                    id, command);
 }
 
 /* The same with a progress token. */
 static const char *call_with_token(const char *id, const char *command) {
   return formatted("{'jsonrpc':'2.0','id':%s,'method':'tools/call','params':{'name':"
-                   "'execute_command','arguments':{'command':'%s'},'_meta':{'progressToken':'t'}}}",
+                   "'execute_command','arguments':{'command':'%s','timeout':100},'_meta':{'"
+                   "progressToken':'t'}}}",
                    id, command);
 }
 
 static const char *modern_call(const char *command) {
   return formatted("{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':"
-                   "'execute_command','arguments':{'command':'%s'}," META "}}",
+                   "'execute_command','arguments':{'command':'%s','timeout':100}," META "}}",
                    command);
 }
 
@@ -621,7 +623,7 @@ HTTP_TEST(a_modern_call_is_cancelled_when_its_client_disconnects) {
   struct http_client *events =
       posted(http, MODERN_CALL "Accept: text/event-stream\r\n",
              "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'execute_command',"
-             "'arguments':{'command':'exec sleep 600.36'},'_meta':{'progressToken':1,"
+             "'arguments':{'command':'exec sleep 600.36','timeout':100},'_meta':{'progressToken':1,"
              "'io.modelcontextprotocol/protocolVersion':'2026-07-28',"
              "'io.modelcontextprotocol/clientCapabilities':{}}}}");
   (void)proc_wait_for("sleep 600.35", WAIT_BOUND_MS);

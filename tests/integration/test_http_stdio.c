@@ -14,6 +14,7 @@ TEST_OVERLAP(4)
 
 enum { LONG_MAX = 48 };
 
+/* A command that sleeps has a timeout that is longer than a test waits. */
 #define JSON "Content-Type: application/json\r\n"
 #define NDJSON JSON "Accept: application/x-ndjson\r\n"
 
@@ -220,8 +221,10 @@ HTTP_TEST(a_timeout_is_limited_by_the_flag) {
 HTTP_TEST(a_deadline_applies_to_each_request) {
   const char *arguments[] = {"--stdio", "--deadline", "2", "--concurrency", "1", NULL};
   http_agent_start(http, arguments, NULL);
-  struct http_client *first = posted(http, "{'id':1,'params':{'command':'exec sleep 600.21'}}");
-  struct http_client *second = posted(http, "{'id':2,'params':{'command':'exec sleep 600.22'}}");
+  struct http_client *first =
+      posted(http, "{'id':1,'params':{'command':'exec sleep 600.21','timeout':100}}");
+  struct http_client *second =
+      posted(http, "{'id':2,'params':{'command':'exec sleep 600.22','timeout':100}}");
   expect_response(http, first, 200,
                   "{'id':1,'result':{'exitCode':124,'stdout':'','stderr':'','timedOut':true,"
                   "'durationSeconds':S}}");
@@ -313,7 +316,7 @@ HTTP_TEST(calls_run_in_parallel_up_to_the_concurrency_and_others_wait_in_order) 
 HTTP_TEST(beyond_48_calls_one_is_busy_and_short_requests_are_served) {
   start(http, NULL, NULL);
   for (int i = 0; i < LONG_MAX; i++)
-    (void)posted(http, "{'id':'a','params':{'command':'exec sleep 600.23'}}");
+    (void)posted(http, "{'id':'a','params':{'command':'exec sleep 600.23','timeout':100}}");
   wait_for_waiting(http, LONG_MAX - 16);
   struct http_client *client = posted(http, "{'params':{'command':'true'}}");
   http_agent_expect_error(http, http_client_response(client), 503, "busy");
@@ -326,8 +329,10 @@ HTTP_TEST(beyond_48_calls_one_is_busy_and_short_requests_are_served) {
 
 HTTP_TEST(a_cancel_ends_the_calls_of_all_connections_with_its_id) {
   start(http, "--concurrency", "2");
-  struct http_client *first = posted(http, "{'id':1,'params':{'command':'exec sleep 600.24'}}");
-  struct http_client *second = posted(http, "{'id':1.0,'params':{'command':'exec sleep 600.24'}}");
+  struct http_client *first =
+      posted(http, "{'id':1,'params':{'command':'exec sleep 600.24','timeout':100}}");
+  struct http_client *second =
+      posted(http, "{'id':1.0,'params':{'command':'exec sleep 600.24','timeout':100}}");
   (void)proc_wait_for("sleep 600.24", WAIT_BOUND_MS);
   struct http_client *waits =
       posted(http, "{'jsonrpc':'2.0','id':1,'method':'execute','params':{'command':': >f'}}");
@@ -350,7 +355,8 @@ HTTP_TEST(a_cancel_ends_the_calls_of_all_connections_with_its_id) {
 
 HTTP_TEST(the_call_of_a_client_that_disconnects_is_cancelled) {
   start(http, NULL, NULL);
-  struct http_client *client = posted(http, "{'params':{'command':'exec sleep 600.25'}}");
+  struct http_client *client =
+      posted(http, "{'params':{'command':'exec sleep 600.25','timeout':100}}");
   (void)proc_wait_for("sleep 600.25", WAIT_BOUND_MS);
   http_agent_disconnect(http, client);
   assert_true(proc_wait_gone("sleep 600.25", WAIT_BOUND_MS));
@@ -359,7 +365,8 @@ HTTP_TEST(the_call_of_a_client_that_disconnects_is_cancelled) {
 HTTP_TEST(the_call_of_a_client_that_resets_its_connection_is_cancelled) {
   const char *arguments[] = {"--stdio", NULL};
   http_agent_start_tcp(http, arguments, NULL);
-  struct http_client *client = posted(http, "{'params':{'command':'exec sleep 600.26'}}");
+  struct http_client *client =
+      posted(http, "{'params':{'command':'exec sleep 600.26','timeout':100}}");
   (void)proc_wait_for("sleep 600.26", WAIT_BOUND_MS);
   http_client_reset(client);
   assert_true(proc_wait_gone("sleep 600.26", WAIT_BOUND_MS));
@@ -368,7 +375,8 @@ HTTP_TEST(the_call_of_a_client_that_resets_its_connection_is_cancelled) {
 /* It still gets the answer. */
 HTTP_TEST(the_call_of_a_client_that_closes_its_sending_side_is_cancelled) {
   start(http, NULL, NULL);
-  struct http_client *client = posted(http, "{'params':{'command':'exec sleep 600.27'}}");
+  struct http_client *client =
+      posted(http, "{'params':{'command':'exec sleep 600.27','timeout':100}}");
   (void)proc_wait_for("sleep 600.27", WAIT_BOUND_MS);
   http_client_end_input(client);
   assert_true(proc_wait_gone("sleep 600.27", WAIT_BOUND_MS));
@@ -441,7 +449,8 @@ static void expect_exit(struct http_agent *http, int code) {
 
 HTTP_TEST(after_a_shutdown_is_answered_the_agent_exits_with_0) {
   start(http, NULL, NULL);
-  struct http_client *running = posted(http, "{'params':{'command':'exec sleep 600.28'}}");
+  struct http_client *running =
+      posted(http, "{'params':{'command':'exec sleep 600.28','timeout':100}}");
   (void)proc_wait_for("sleep 600.28", WAIT_BOUND_MS);
   struct http_client *client = posted(http, "{'id':1,'method':'shutdown'}");
   expect_response(http, client, 200, "{'id':1,'result':null}");
@@ -450,11 +459,30 @@ HTTP_TEST(after_a_shutdown_is_answered_the_agent_exits_with_0) {
   assert_int_equal(proc_find("sleep 600.28"), 0);
 }
 
+static bool has_input(void *context) {
+  return http_client_has_input(context);
+}
+
+/* It is larger than the buffer of the socket: in JSON each of its bytes takes six. */
+HTTP_TEST(a_response_that_is_being_read_at_a_shutdown_arrives) {
+  start(http, NULL, NULL);
+  struct http_client *client =
+      posted(http, "{'params':{'command':'head -c 50000 /dev/zero | tr `\\\\000` `\\\\001` | "
+                   "tee /dev/stderr'}}");
+  assert_true(wait_until(has_input, client, WAIT_BOUND_MS));
+  expect_answer(http, "{'method':'shutdown'}", "{'result':null}");
+  const struct http_response *response = http_client_response(client);
+  http_agent_expect_status(http, response, 200);
+  assert_true(response->body_length > 12 * 50000);
+  expect_exit(http, 0);
+}
+
 HTTP_TEST(a_signal_ends_the_calls_which_are_answered) {
   static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     start(http, "--concurrency", "1");
-    struct http_client *running = posted(http, "{'id':1,'params':{'command':'exec sleep 600.29'}}");
+    struct http_client *running =
+        posted(http, "{'id':1,'params':{'command':'exec sleep 600.29','timeout':100}}");
     (void)proc_wait_for("sleep 600.29", WAIT_BOUND_MS);
     struct http_client *waits = posted(http, "{'id':2,'params':{'command':'true'}}");
     wait_for_waiting(http, 1);
