@@ -1,8 +1,11 @@
 /* Any bytes as lines from an MCP client. Each request is answered by one line of JSON-RPC with its
-   id, byte for byte; a notification is not answered. */
+   id, byte for byte; a notification is not answered. Over HTTP, each line is a body, and its first
+   bytes are also the header fields. */
 #include <cjson/cJSON.h>
+#include <stdio.h>
 
 #include "agent/frontends/call_ids.h"
+#include "agent/frontends/mcp/http_rules.h"
 #include "agent/frontends/mcp/session.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -45,6 +48,30 @@ static void take_message(struct mcp_session *session, const struct mcp_message *
   buffer_release(&answer);
 }
 
+/* A message that is checked with an error must not be handled, and has an answer. */
+static void check_fields(const struct mcp_session *session, const struct mcp_line *line,
+                         const struct mcp_http_fields *fields) {
+  struct mcp_session copy = *session;
+  struct buffer answer = {0};
+  struct mcp_http_verdict verdict = mcp_http_check(&copy, fields, line, &answer);
+  demand((verdict.error != MCP_NO_ERROR) == (answer.length > 0));
+  demand(verdict.error == MCP_NO_ERROR || mcp_http_status(verdict.error, verdict.is_modern) == 400);
+  if (answer.length > 0)
+    check_answer(NULL, &answer);
+  buffer_release(&answer);
+}
+
+static void take_body(const struct mcp_session *session, const struct mcp_line *line,
+                      const char *text, size_t length) {
+  char field[64];
+  (void)snprintf(field, sizeof field, "%.*s", (int)(length < 60 ? length : 60), text);
+  check_fields(session, line, &(struct mcp_http_fields){0});
+  check_fields(session, line, &(struct mcp_http_fields){field, field, field});
+  check_fields(session, line, &(struct mcp_http_fields){"2026-07-28", "tools/call", field});
+  (void)snprintf(field, sizeof field, "=?base64?%.*s?=", (int)(length < 48 ? length : 48), text);
+  check_fields(session, line, &(struct mcp_http_fields){"2026-07-28", "tools/call", field});
+}
+
 static void take_line(struct mcp_session *session, const char *text, size_t length) {
   struct mcp_line line;
   struct mcp_message message;
@@ -52,6 +79,7 @@ static void take_line(struct mcp_session *session, const char *text, size_t leng
   struct buffer answer = {0};
   if (mcp_line_parse(&line, text, length, &error) != 0)
     return;
+  take_body(session, &line, text, length);
   if (!line.is_batch || mcp_session_accept_batch(session, line.count, &answer)) {
     int count = 0;
     for (; mcp_line_next(&line, &message); count++)

@@ -7,6 +7,8 @@
 #include "tests/support/proc.h"
 #include "tests/test.h"
 
+TEST_OVERLAP(2)
+
 /* Of the agent, and what a busy machine may add. */
 enum { EVENTS_MS = 10000, SILENCE_MS = 15000, LATE_MS = 3000, END_MS = 3000 };
 
@@ -63,6 +65,22 @@ HTTP_TEST(a_call_of_10_s_becomes_a_stream_with_comments) {
   expect_line(client, "");
   assert_null(http_client_line(client));
   assert_true(http_client_is_whole(client));
+}
+
+/* Requests of JSON-RPC have a deadline of 55 s. */
+HTTP_TEST(a_call_without_a_deadline_does_not_delay_the_deadline_of_another) {
+  start(http, "--stdio");
+  struct http_client *first = http_agent_connect(http), *second = http_agent_connect(http);
+  http_client_send_request(
+      first, "POST", "/execute", FIELDS,
+      quoted("{'params':{'command':': >begun; exec sleep 600','timeout':100}}"));
+  http_agent_wait_file(http, "begun");
+  http_client_send_request(second, "POST", "/execute", FIELDS,
+                           quoted("{'jsonrpc':'2.0','id':1,'method':'execute','params':"
+                                  "{'command':'exec sleep 600','timeout':100}}"));
+  const struct http_response *response = http_client_response(second);
+  http_agent_expect_status(http, response, 200);
+  assert_non_null(strstr(response->body, "\"timedOut\":true"));
 }
 
 /* Neither a command that ignores SIGTERM nor a client that does not read delays the end. */
