@@ -203,7 +203,7 @@ struct http_stream *http_stream_put(struct http_agent *http, const char *target,
   http_client_send_request(client, body != NULL ? "PUT" : "GET", target, fields, body);
   struct http_stream *self = http_stream_of(http, client);
   self->last_seq = first_after(target);
-  if (self->is_sse != (fields != NULL && strstr(fields, "event-stream") != NULL))
+  if (self->is_sse != (fields != NULL && strcasestr(fields, "event-stream") != NULL))
     fail_msg("another form of stream than that of %s", fields != NULL ? fields : "(none)");
   if (fields != NULL && strstr(fields, "Last-Event-ID: ") != NULL)
     self->last_seq = strtod(strstr(fields, "Last-Event-ID: ") + 15, NULL);
