@@ -78,6 +78,7 @@ static bool write_lines(struct reader *self) {
     return false;
   write_bytes(self, bytes, length);
   event_cursor_advance(&self->cursor, length);
+  self->is_within_event = bytes[length - 1] != '\n';
   return true;
 }
 
