@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,9 @@
 
 /* How much one turn does: a turn of a connection that is always ready delays the others. */
 enum { TURN_STEPS = 16 };
+
+/* How often the agent looks whether a slow client has accepted something, in milliseconds. */
+enum { SLOW_CLIENT_MS = 1000 };
 
 /* What one step of connection_advance has come to. */
 enum progress { PROGRESS, WAITS, CLOSED };
@@ -53,15 +57,37 @@ static int64_t deadline_of_state(const struct http_exchange *self) {
   return limit_ms > 0 ? self->since_ms + limit_ms : 0;
 }
 
+/* The bytes that this kernel has and the client's has not (SIOCOUTQ of tcp(7), which musl does not
+   name). */
+static int queued_bytes(const struct http_exchange *self) {
+  int queued = 0;
+  return ioctl(self->fd, TIOCOUTQ, &queued) == 0 ? queued : 0;
+}
+
+static bool awaits_client(const struct http_exchange *self) {
+  return self->state == CONNECTION_SERVING && has_unsent(self);
+}
+
+/* The kernel reports that it takes more bytes when a large part of its queue is free, and a slow
+   client may need more time for that than it has. */
+static void notice_slow_client(struct http_exchange *self) {
+  const int queued = queued_bytes(self);
+  if (queued < self->queued)
+    self->since_ms = clock_monotonic_ms();
+  self->queued = queued;
+}
+
 /* The timer is not moved for each byte: it fires too early, and is then started again. */
 static void watch_deadline(struct http_exchange *self) {
-  const int64_t deadline_ms = deadline_of_state(self);
+  const int64_t deadline_ms = deadline_of_state(self), now_ms = clock_monotonic_ms();
   if (deadline_ms == 0)
     return;
-  const int64_t left_ms = deadline_ms - clock_monotonic_ms();
-  if (self->timer_ms == 0 || self->timer_ms > deadline_ms) {
-    self->timer_ms = deadline_ms;
-    loop_timer_start(self->timer, left_ms > 0 ? left_ms : 0);
+  int64_t next_ms = deadline_ms;
+  if (awaits_client(self) && next_ms > now_ms + SLOW_CLIENT_MS)
+    next_ms = now_ms + SLOW_CLIENT_MS;
+  if (self->timer_ms == 0 || self->timer_ms > next_ms) {
+    self->timer_ms = next_ms;
+    loop_timer_start(self->timer, next_ms > now_ms ? next_ms - now_ms : 0);
   }
 }
 
@@ -77,8 +103,10 @@ static void pass_deadline(struct http_exchange *self) {
 }
 
 LOOP_CALLBACK(on_timer, struct http_exchange *self) {
-  const int64_t deadline_ms = deadline_of_state(self);
   self->timer_ms = 0;
+  if (awaits_client(self))
+    notice_slow_client(self);
+  const int64_t deadline_ms = deadline_of_state(self);
   if (deadline_ms > 0 && clock_monotonic_ms() >= deadline_ms)
     pass_deadline(self);
   else
@@ -212,6 +240,7 @@ static enum progress write_response(struct http_exchange *self) {
     return CLOSED;
   self->may_write = false;
   self->since_ms = clock_monotonic_ms();
+  self->queued = queued_bytes(self);
   return WAITS;
 }
 

@@ -66,6 +66,7 @@ struct http_exchange {
   size_t written;
   struct buffer body; /* follows the output; from `body_written` on not written yet */
   size_t body_written;
+  int queued; /* bytes in the kernel when the client was last seen to accept none */
 
   struct event *io, *turn, *timer;
   int64_t timer_ms; /* when the timer fires; 0: not at all */
