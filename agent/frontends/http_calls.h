@@ -19,8 +19,8 @@
  *     type->gone(), type->forget()       only before that
  *   http_calls_release(&calls)
  *
- * A call begins only while less than HTTP_CALLS_HOLD_BYTES of responses are not sent, so clients that
- * do not read cannot fill the memory.
+ * A call begins only while less than HTTP_CALLS_HOLD_BYTES of responses are not sent, so clients
+ * that do not read cannot fill the memory.
  *
  * From close() on, the program waits HTTP_CALLS_CLOSE_MS, or HTTP_CALLS_FAST_MS after a signal,
  * until the clients have read their responses.
