@@ -40,8 +40,8 @@ struct http_server;
 /* `pattern`: a path, in which one segment may be "{}". */
 struct http_route {
   enum http_method method;
-  const char *pattern;
   bool takes_json; /* other values of Content-Type are 415 */
+  const char *pattern;
   /* The request is complete, with its body. */
   void (*serve)(void *owner, struct http_exchange *exchange);
 };
