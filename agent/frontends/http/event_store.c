@@ -42,8 +42,8 @@ static void free_block(struct event_block *block) {
 
 void event_log_release(struct event_log *self) {
   CHECK(self->cursors.first == NULL);
-  while (self->blocks.first != NULL)
-    free_block(BLOCK_OF_LOG(self->blocks.first));
+  LIST_FOR_EACH (struct event_block, block, &self->blocks, in_log)
+    free_block(block);
 }
 
 /* Where the oldest event of the block ends. */
@@ -72,11 +72,12 @@ bool event_store_is_blocked(const struct event_store *self) {
   return is_full(self) && oldest != NULL && is_needed(oldest, first_end(oldest));
 }
 
-/* Drops the oldest event. Returns false if a cursor needs it. */
-static bool drop_oldest(struct event_store *self) {
-  struct event_block *block = BLOCK_OF_STORE(self->blocks.first);
-  if (block == NULL)
-    return false;
+static bool has_surplus(const struct event_store *self) {
+  return self->bytes > self->bytes_max || (self->count_max > 0 && self->count > self->count_max);
+}
+
+/* Drops the oldest event of the oldest block. Returns false if a cursor needs it. */
+static bool drop_event(struct event_store *self, struct event_block *block) {
   const size_t end = first_end(block);
   if (is_needed(block, end))
     return false;
@@ -85,9 +86,17 @@ static bool drop_oldest(struct event_store *self) {
   block->start = end;
   block->count--;
   block->log->first_seq++;
-  if (block->count == 0)
-    free_block(block);
   return true;
+}
+
+static void drop_surplus(struct event_store *self) {
+  LIST_FOR_EACH (struct event_block, block, &self->blocks, in_store) {
+    while (block->count > 0 && has_surplus(self) && drop_event(self, block))
+      continue;
+    if (block->count > 0)
+      return;
+    free_block(block);
+  }
 }
 
 /* --- appending -------------------------------------------------------------------------------- */
@@ -115,10 +124,7 @@ void event_log_append(struct event_log *self, const struct step_event *event) {
   store->bytes += length;
   store->count++;
   self->last_seq++;
-  while ((store->bytes > store->bytes_max ||
-          (store->count_max > 0 && store->count > store->count_max)) &&
-         drop_oldest(store))
-    continue;
+  drop_surplus(store);
 }
 
 /* --- cursors ---------------------------------------------------------------------------------- */
