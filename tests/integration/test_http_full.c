@@ -115,7 +115,7 @@ HTTP_TEST(sixty_four_unread_results_stop_new_steps) {
   assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(
                        http_steps_ask_json(http, 200, "GET", "/steps", NULL, NULL), "steps")),
                    RESULTS_MAX);
-  /* A repeated request is answered with its result, and so makes room. */
+  /* A repeated request is answered with its result, which counts as reading it. */
   (void)http_steps_ask(http, 200, "PUT", "/steps/5", NULL, TRUE_STEP);
   assert_int_equal(http_steps_number(http_steps_run(http, "new", TRUE_STEP), "exitCode"), 0);
   for (int i = 0; i < RESULTS_MAX; i++)
