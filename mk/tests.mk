@@ -1,7 +1,7 @@
 # Tests, fault families, fuzzers, coverage and smokes.
 
-.PHONY: test test-unit test-integration test-mcp test-sdk run-test run-test-unit run-test-integration run-test-mcp \
-  fault run-fault fuzz run-fuzz coverage coverage-report smoke redis-7 redis-8 valkey-8
+.PHONY: test test-unit test-integration test-http test-mcp test-sdk run-test run-test-unit run-test-integration \
+  run-test-mcp fault run-fault fuzz run-fuzz coverage coverage-report smoke redis-7 redis-8 valkey-8
 
 # A name is one of the servers that deps/server fetches; anything else is a program.
 servers := redis-7 redis-8 valkey-8
@@ -53,6 +53,9 @@ run-test run-test-unit run-test-integration:
 
 run-test-mcp: $(out)/tests/integration/test_mcp
 	@tests/mcp/run $<
+
+test-http: $(agent)
+	@$(with_programs) tests/http/run
 
 test-sdk: $(agent)
 	@$(with_programs) tests/sdk/run $(SDK)
