@@ -56,3 +56,14 @@ void loop_timer_start(struct event *timer, int64_t milliseconds) {
 void loop_timer_start_now(struct event *timer) {
   loop_timer_start(timer, 0);
 }
+
+LOOP_CALLBACK(on_turn, void *nothing) {
+  (void)nothing; /* the loop returns */
+}
+
+void loop_turn(struct event_base *base, int64_t milliseconds) {
+  struct event *turn = loop_timer_new(base, on_turn, NULL);
+  loop_timer_start(turn, milliseconds);
+  (void)event_base_loop(base, EVLOOP_ONCE);
+  event_free(turn);
+}

@@ -34,3 +34,6 @@ void loop_timer_start(struct event *timer, int64_t milliseconds);
 /* Makes the timer fire in the next loop iteration, after descriptors and other timers. An event
    that activates itself with event_active would starve them. */
 void loop_timer_start_now(struct event *timer);
+
+/* Runs one iteration of the loop, for at most this time. */
+void loop_turn(struct event_base *base, int64_t milliseconds);

@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
-#include "client/redis/job.h"
+#include "client/redis/redis_job.h"
+
+#define TURN_MS 200
 
 static int read_url(struct program *self, struct error *error) {
   const char *const *texts = self->texts;
@@ -26,7 +29,7 @@ static int read_url(struct program *self, struct error *error) {
 static void say_away(void *owner, const struct error *why) {
   struct program *self = owner;
   terminal_say(&self->terminal, COLOR_YELLOW, "%s; retrying for up to %d s", why->text,
-               PIPELINE_TIMEOUT_MS / 1000);
+               ACCESS_TIMEOUT_MS / 1000);
 }
 
 int program_begin(struct program *self) {
@@ -47,15 +50,26 @@ int program_begin(struct program *self) {
   self->base = loop_event_base_new();
   self->redis = pipeline_new(self->base, &self->url, name);
   pipeline_on_away(self->redis, say_away, self);
+  pipeline_stop_on(self->redis, &self->signal);
+  self->access = &redis_access;
   return 0;
 }
 
 int program_begin_job(struct program *self) {
   struct error error;
   int code = program_begin(self);
-  if (code == 0 && job_choose(self, &error) != 0)
+  if (code == 0 && self->access->choose(self, &error) != 0)
     code = terminal_fail(&self->terminal, &error);
   return code;
+}
+
+void program_turn(struct program *self) {
+  loop_turn(self->base, TURN_MS);
+}
+
+bool program_wait_for_start(struct program *self, int64_t end_ms) {
+  program_turn(self);
+  return clock_monotonic_ms() < end_ms && self->signal == 0;
 }
 
 void program_end(struct program *self) {

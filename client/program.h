@@ -7,6 +7,7 @@
 #include "agent/frontends/redis/connection/tls.h"
 #include "agent/frontends/redis/connection/url.h"
 #include "agent/frontends/redis/keys.h"
+#include "client/access.h"
 #include "client/redis/pipeline.h"
 #include "client/screen/terminal.h"
 
@@ -46,8 +47,16 @@ struct program {
   struct keys keys;
   bool has_keys;
   struct event_base *base;
-  struct pipeline *redis; /* answers commands; step_watch.h has another one for events */
+  const struct job_access *access;
+  struct pipeline *redis; /* answers commands; NULL over HTTP */
+  int signal;             /* one that has arrived, after which calls stop soon; 0: none */
 };
+
+/* An agent that was just started can be found after this time. */
+#define PROGRAM_START_MS 2000
+
+/* A probe waits 1 s by default, in which the program also starts and ends. */
+#define PROGRAM_PING_MS 900
 
 /* Connects to Redis. Each command calls it once, after it has checked its usage. Returns 0, or the
    exit code after an error message. */
@@ -55,5 +64,11 @@ int program_begin(struct program *self);
 
 /* Calls program_begin, and finds the job if none was named. */
 int program_begin_job(struct program *self);
+
+/* Runs one iteration of the loop, for at most 200 ms. */
+void program_turn(struct program *self);
+
+/* Does so until this time. Returns false when it is over, and after a signal. */
+bool program_wait_for_start(struct program *self, int64_t end_ms);
 
 void program_end(struct program *self);

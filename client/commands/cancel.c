@@ -4,7 +4,6 @@
 
 #include "client/commands/command.h"
 #include "client/options.h"
-#include "client/redis/job.h"
 #include "client/steps/step_text.h"
 
 static bool is_group(const char *which) {
@@ -25,7 +24,7 @@ static int cancel_steps(struct program *program, const struct job_agent *agent, 
                         struct error *error) {
   struct job_steps steps;
   size_t count = 0;
-  if (job_read_steps(program, &steps, error) != 0)
+  if (program->access->read_steps(program, &steps, error) != 0)
     return -1;
   bool is_complete = false;
   for (size_t i = 0; i < steps.count; i++)
@@ -41,7 +40,7 @@ static int cancel_steps(struct program *program, const struct job_agent *agent, 
     const struct job_step *step = &steps.list[i - 1];
     if (!is_selected(step, which, is_complete))
       continue;
-    result = job_cancel(program, agent, step->id, error);
+    result = program->access->cancel(program, agent, step->id, error);
     if (result == 0)
       terminal_say(&program->terminal, COLOR_NONE, "cancelling %s", job_shorten_step(step).text);
   }
@@ -83,7 +82,7 @@ int cancel_command(struct program *program, int argc, char **argv) {
   const int code = program_begin_job(program);
   if (code != 0)
     return code;
-  int result = job_read_agent(program, program->keys.heartbeat, &agent, &error);
+  int result = program->access->read_agent(program, &agent, &error);
   if (result == 0)
     result = cancel_steps(program, &agent, which, &error);
   job_agent_release(&agent);
@@ -95,13 +94,13 @@ static int shut_down(struct program *program, bool now, struct error *error) {
   struct job_agent agent;
   char id[STEP_ID_SIZE];
   step_id_make(id);
-  int result = job_read_agent(program, program->keys.heartbeat, &agent, error);
+  int result = program->access->read_agent(program, &agent, error);
   if (result == 0 && !agent.is_alive)
     result = error_set(error, "no agent for %.100s: no heartbeat", program->job);
   if (result == 0 && now)
     result = cancel_steps(program, &agent, "--all", error);
   if (result == 0)
-    result = job_shut_down(program, id, error);
+    result = program->access->shut_down(program, id, error);
   job_agent_release(&agent);
   return result;
 }

@@ -319,7 +319,7 @@ static int open_stream(struct copy *self, int *fd) {
   while ((*fd = open(self->to, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0) {
     if (errno != ENXIO || !is_fifo(self->to))
       return fail_locally(self, "cannot write", self->to);
-    pipeline_turn(self->steps.program->redis);
+    program_turn(self->steps.program);
     if ((code = exchange_check_signals(&self->steps.exchange)) != 0)
       return code;
   }

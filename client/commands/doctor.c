@@ -6,11 +6,11 @@
 #include "client/doctor/doctor.h"
 #include "client/exit_code.h"
 #include "client/options.h"
-#include "client/redis/job.h"
+#include "client/redis/redis_job.h"
 
 static bool choose_job(struct doctor *self) {
   struct error error;
-  if (job_choose(self->program, &error) == 0)
+  if (redis_job_choose(self->program, &error) == 0)
     return true;
   doctor_report(self, FINDING_WARNING, "sandbox -j JOB doctor", "no job was checked: %s",
                 error.text);

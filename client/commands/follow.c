@@ -11,7 +11,6 @@
 #include "client/commands/command.h"
 #include "client/exit_code.h"
 #include "client/options.h"
-#include "client/redis/job.h"
 #include "client/screen/figure.h"
 #include "client/signals.h"
 #include "client/steps/history.h"
@@ -361,9 +360,9 @@ static int fail_agent(struct follow *self) {
   return step_watch_fail_agent(&self->watch);
 }
 
-static int fail_redis(struct follow *self) {
+static int fail_peer(struct follow *self) {
   end_open_lines(self);
-  return step_watch_fail_redis(&self->watch);
+  return step_watch_fail_peer(&self->watch);
 }
 
 typedef int action(struct follow *self);
@@ -371,10 +370,10 @@ typedef int action(struct follow *self);
 /* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[FOLLOW_STATES][WATCH_REPORTS] = {
-    /*                nothing  signal       output gone  absent    agent away, gone  Redis gone */
-    [FOLLOW_ALL] =    {NULL,   obey_signal, stop_unread, NULL,     warn, NULL,       fail_redis},
-    [FOLLOW_WAITS] =  {NULL,   obey_signal, stop_unread, conclude, warn, NULL,       fail_redis},
-    [FOLLOW_RUNS] =   {NULL,   obey_signal, stop_unread, conclude, warn, fail_agent, fail_redis},
+    /*                nothing  signal       output gone  absent    agent away, gone  peer gone */
+    [FOLLOW_ALL] =    {NULL,   obey_signal, stop_unread, NULL,     warn, NULL,       fail_peer},
+    [FOLLOW_WAITS] =  {NULL,   obey_signal, stop_unread, conclude, warn, NULL,       fail_peer},
+    [FOLLOW_RUNS] =   {NULL,   obey_signal, stop_unread, conclude, warn, fail_agent, fail_peer},
     [FOLLOW_ENDED] =  {NULL,   obey_signal, stop_unread},
     [FOLLOW_FAILED] = {NULL,   obey_signal, stop_unread},
 };
@@ -436,8 +435,8 @@ static int follow_steps(struct follow *self) {
     step_watch_read(&self->watch);
     code = wait_for_end(self);
   } else {
-    code = self->watch.signal != 0 ? obey_signal(self)
-                                   : terminal_fail(&self->program->terminal, &error);
+    code = self->program->signal != 0 ? obey_signal(self)
+                                      : terminal_fail(&self->program->terminal, &error);
   }
   while (self->recording_count > 0)
     recording_release(&self->recordings[--self->recording_count]);

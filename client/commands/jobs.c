@@ -2,9 +2,9 @@
 #include "client/commands/command.h"
 #include "client/exit_code.h"
 #include "client/options.h"
-#include "client/redis/job.h"
 #include "client/redis/json_field.h"
 #include "client/redis/redis_info.h"
+#include "client/redis/redis_job.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
 
@@ -69,7 +69,7 @@ static int list(struct program *program, const struct texts *ids) {
     struct job_agent agent;
     struct keys keys;
     keys_init(&keys, ids->texts[i]);
-    result = job_read_agent(program, keys.heartbeat, &agent, &error);
+    result = redis_job_read_agent(program, keys.heartbeat, &agent, &error);
     if (result != 0 && pipeline_away_ms(program->redis) == 0) {
       terminal_error(&program->terminal, "%s: %s", keys.heartbeat, error.text);
       result = 0;
@@ -100,7 +100,7 @@ int jobs_command(struct program *program, int argc, char **argv) {
     return code;
   struct texts ids = {0};
   struct error error;
-  if (job_list(program, &ids, &error) != 0)
+  if (redis_job_list(program, &ids, &error) != 0)
     return terminal_fail(&program->terminal, &error);
   code = list(program, &ids);
   texts_release(&ids);

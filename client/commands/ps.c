@@ -6,7 +6,6 @@
 #include "base/printable.h"
 #include "client/commands/command.h"
 #include "client/options.h"
-#include "client/redis/job.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
@@ -20,13 +19,12 @@ struct view {
 
 static int read_view(struct program *program, struct view *self, struct error *error) {
   *self = (struct view){0};
-  if (job_read_agent(program, program->keys.heartbeat, &self->agent, error) != 0 ||
-      job_read_steps(program, &self->steps, error) != 0)
+  if (program->access->read_agent(program, &self->agent, error) != 0 ||
+      program->access->read_steps(program, &self->steps, error) != 0)
     return -1;
   for (size_t i = 0; i < self->steps.count; i++)
     if (self->steps.list[i].is_running)
-      return history_find_started(program, program->keys.events, self->steps.list[i].id,
-                                  &self->started, error);
+      return program->access->find_started(program, self->steps.list[i].id, &self->started, error);
   return 0;
 }
 

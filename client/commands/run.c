@@ -276,7 +276,7 @@ static int check_agent(struct run_step *self, struct exchange *exchange, struct 
   job_agent_release(&agent);
   if (result != 0 || is_alive || self->detach)
     return result;
-  if (job_read_steps(program, &steps, error) != 0)
+  if (program->access->read_steps(program, &steps, error) != 0)
     return -1;
   for (size_t i = 0; i < steps.count; i++)
     waiting += !steps.list[i].is_taken;
@@ -290,7 +290,7 @@ static int check_agent(struct run_step *self, struct exchange *exchange, struct 
 static int push_and_wait(struct run_step *self, struct exchange *exchange, const char *json,
                          struct error *error) {
   if (self->detach) {
-    if (job_push(self->program, self->id, json, error) != 0)
+    if (self->program->access->push(self->program, NULL, self->id, json, error) != 0)
       return -1;
     (void)terminal_put(&self->program->terminal, false, self->id, strlen(self->id));
     (void)terminal_put(&self->program->terminal, false, "\n", 1);

@@ -11,8 +11,9 @@
 #include "base/memory.h"
 #include "client/commands/command.h"
 #include "client/options.h"
-#include "client/redis/job.h"
+#include "client/redis/event_stream.h"
 #include "client/redis/redis_info.h"
+#include "client/redis/redis_job.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
 #include "client/signals.h"
@@ -133,7 +134,7 @@ static int find_jobs(struct top *self, struct error *error) {
   }
   if (self->rounds % ROUNDS_PER_LIST != 0)
     return 0;
-  if (job_list(self->program, &ids, error) != 0)
+  if (redis_job_list(self->program, &ids, error) != 0)
     return -1;
   for (size_t i = 0; i < ids.count; i++)
     add_job(self, ids.texts[i]);
@@ -153,7 +154,7 @@ static int read_step(struct program *program, struct watched *self, struct error
   self->step_id = id;
   if (id == NULL || is_same)
     return 0;
-  return history_find_started(program, self->keys.events, id, &self->started, error);
+  return event_stream_find_started_of(program, self->keys.events, id, &self->started, error);
 }
 
 static int read_queue(struct program *program, struct watched *self, struct error *error) {
@@ -174,7 +175,7 @@ static int read_job(struct top *self, struct watched *watched, struct error *err
   struct program *program = self->program;
   job_agent_release(&watched->agent);
   watched->is_unreadable = false;
-  if (job_read_agent(program, watched->keys.heartbeat, &watched->agent, error) != 0)
+  if (redis_job_read_agent(program, watched->keys.heartbeat, &watched->agent, error) != 0)
     return -1;
   if (watched->agent.is_alive)
     add_reading(watched);
@@ -310,7 +311,7 @@ static void leave(int signal) {
 static void wait_for_round(struct program *program) {
   const int64_t next_ms = clock_monotonic_ms() + ROUND_MS;
   while (clock_monotonic_ms() < next_ms)
-    pipeline_turn(program->redis);
+    program_turn(program);
 }
 
 /* Runs until an interrupt, or until nobody reads the output. */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "client/doctor/doctor.h"
-#include "client/redis/job.h"
 #include "client/redis/json_field.h"
+#include "client/redis/redis_job.h"
 #include "client/screen/figure.h"
 #include "wire/features.h"
 
@@ -121,7 +121,8 @@ static bool check_agent(struct doctor *self, int64_t redis_ms, bool *has_control
   struct error error;
   int64_t before_ms = heartbeat_age_ms(self), age_ms = -1;
   for (int i = 0; i < 3; i++) {
-    if (self->is_gone || job_read_agent(program, program->keys.heartbeat, &agent, &error) != 0)
+    if (self->is_gone ||
+        redis_job_read_agent(program, program->keys.heartbeat, &agent, &error) != 0)
       return false; /* a wrong type, or a missing right: other checks report it */
     age_ms = heartbeat_age_ms(self);
     if (age_ms >= before_ms || i == 2)

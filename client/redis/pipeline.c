@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "client/access.h"
 
 #define TURN_MS 200
 
@@ -226,21 +227,6 @@ void pipeline_forget(struct pipeline *self, const void *owner) {
       command->handler = NULL;
 }
 
-LOOP_CALLBACK(on_turn, struct pipeline *self) {
-  (void)self; /* the loop returns */
-}
-
-static void turn_for(struct pipeline *self, int64_t milliseconds) {
-  struct event *turn = loop_timer_new(self->base, on_turn, self);
-  loop_timer_start(turn, milliseconds < TURN_MS ? milliseconds : TURN_MS);
-  (void)event_base_loop(self->base, EVLOOP_ONCE);
-  event_free(turn);
-}
-
-void pipeline_turn(struct pipeline *self) {
-  turn_for(self, TURN_MS);
-}
-
 void pipeline_stop_on(struct pipeline *self, const int *signal) {
   self->signal = signal;
 }
@@ -305,8 +291,8 @@ enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *word
     pipeline_send(self, words, on_call_reply, &call);
   while (call.answer == PIPELINE_NO_ANSWER && !self->has_failed && !is_abandoned(self, begin_ms) &&
          !(self->fails_fast && redis_connection_is_unreachable(self->connection)) &&
-         pipeline_away_ms(self) <= PIPELINE_TIMEOUT_MS && left_ms > 0) {
-    turn_for(self, left_ms);
+         pipeline_away_ms(self) <= ACCESS_TIMEOUT_MS && left_ms > 0) {
+    loop_turn(self->base, left_ms < TURN_MS ? left_ms : TURN_MS);
     pipeline_report_away(self);
     left_ms = timeout_ms - (clock_monotonic_ms() - begin_ms);
   }
@@ -330,7 +316,7 @@ int pipeline_call(struct pipeline *self, const char *const *words, reply_handler
       const struct error reply = *error;
       return error_set(error, "%s", redis_connection_explain(self->connection, reply.text).text);
     }
-    if (answer == PIPELINE_NO_ANSWER || now_ms - lost_ms > PIPELINE_TIMEOUT_MS ||
+    if (answer == PIPELINE_NO_ANSWER || now_ms - lost_ms > ACCESS_TIMEOUT_MS ||
         is_abandoned(self, lost_ms))
       return -1;
   }

@@ -22,9 +22,6 @@ struct pipeline;
 /* A reply is truncated if its largest string has more bytes, or the rest of it more than 1 MiB. */
 #define PIPELINE_STRING_MAX ((size_t)80 * 1024 * 1024)
 
-/* A call fails if Redis is away for this time. */
-#define PIPELINE_TIMEOUT_MS 15000
-
 /* The longest pause before or within a reply: then the connection is given up. An XREAD blocks for
    1 s. */
 #define PIPELINE_SILENT_MS 10000
@@ -49,9 +46,6 @@ void pipeline_send(struct pipeline *self, const char *const *words, reply_handle
 
 /* Calls no more handlers with this owner. */
 void pipeline_forget(struct pipeline *self, const void *owner);
-
-/* Runs one iteration of the event loop, for at most 200 ms. */
-void pipeline_turn(struct pipeline *self);
 
 /* Sends a command once, and runs the loop until the reply is there. The error is Redis' own if it
    refuses the command; otherwise it says why there is no connection. Gives up, and discards all
@@ -78,7 +72,7 @@ void pipeline_report_away(struct pipeline *self);
 void pipeline_fail_fast(struct pipeline *self, bool fails_fast);
 
 /* Sends a command, repeats it whenever the connection is lost, and runs the loop until the reply is
-   there. Returns 0, or -1 with the error if Redis is away for PIPELINE_TIMEOUT_MS, refuses the
+   there. Returns 0, or -1 with the error if Redis is away for ACCESS_TIMEOUT_MS, refuses the
    login or answers with an error; then the handler is not called. */
 int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *handler,
                   void *owner, struct error *error);

@@ -167,15 +167,21 @@ static bool parse(struct event_view *self, struct buffer *space) {
   return has_kind && self->step_id != NULL;
 }
 
+bool event_read_json(struct event_view *self, const char *entry, const char *json, size_t length,
+                     struct buffer *space) {
+  *self = (struct event_view){.entry = entry, .json = json, .length = length, .line = ""};
+  return parse(self, space);
+}
+
 bool event_read(struct event_view *self, const struct reply *entry, struct buffer *space) {
   const char *id = event_entry_id(entry);
   const struct reply *fields = id[0] != '\0' ? entry->element[1] : NULL;
   if (fields == NULL || fields->type != REPLY_ARRAY || fields->elements < 2 ||
-      fields->element[1]->type != REPLY_STRING)
+      fields->element[1]->type != REPLY_STRING ||
+      !event_read_json(self, id, fields->element[1]->str, fields->element[1]->len, space))
     return false;
-  *self = (struct event_view){
-      .entry = id, .json = fields->element[1]->str, .length = fields->element[1]->len, .line = ""};
-  return parse(self, space);
+  self->logged_ms = strtoll(id, NULL, 10);
+  return true;
 }
 
 bool event_is_of(const struct event_view *self, const char *step_id) {

@@ -34,6 +34,7 @@ struct event_view {
   size_t line_length;
   bool is_raw;  /* the line has bytes of the output, which were base64; it is then partial, too */
   bool partial; /* the line continues in the next event of this kind */
+  int64_t logged_ms; /* when Redis, or else the agent, got it: milliseconds since 1970 */
   const char *timestamp;
   size_t timestamp_length;
   uint64_t seq;
@@ -42,6 +43,13 @@ struct event_view {
 /* Reads an entry of XREAD or XREVRANGE. `space` holds the line if it was encoded, until the next
    call. Returns false if the entry is no StepEvent: anyone may write to the stream. */
 bool event_read(struct event_view *self, const struct reply *entry, struct buffer *space);
+
+/* Reads the JSON of an event, to which `entry` gives its place. Returns false if it is none. */
+bool event_read_json(struct event_view *self, const char *entry, const char *json, size_t length,
+                     struct buffer *space);
+
+/* Called for each event, the newest first. Returns whether to go on. */
+typedef bool event_visitor(void *owner, const struct event_view *view);
 
 /* Returns the id of an entry, or "" if the reply is none. */
 const char *event_entry_id(const struct reply *entry);

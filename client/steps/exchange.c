@@ -1,5 +1,5 @@
 /* The loop runs in wait_for_end. Callbacks only record and show events; whatever needs an answer of
-   Redis is done between two turns, by the table `actions`, while more events arrive. */
+   the peer is done between two turns, by the table `actions`, while more events arrive. */
 #include "client/steps/exchange.h"
 
 #include <errno.h>
@@ -10,11 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/frontends/redis/connection/error_reply.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "client/exit_code.h"
-#include "client/steps/history.h"
 #include "wire/json.h"
 
 /* Events are acknowledged when there are this many, when they have this many bytes, or after this
@@ -75,20 +73,21 @@ static void on_failed(void *owner, const char *why) {
 }
 
 static const struct step_watch_handler watch_handler = {
-    .event = on_event, .turn = on_turn, .failed = on_failed};
+    .event = on_event, .turn = on_turn, .failed = on_failed, .pushes = true};
 
 /* --- cancel ----------------------------------------------------------------------------------- */
 
 static int cancel(struct exchange *self) {
   struct job_agent agent;
   struct error error;
-  int result = job_read_agent(self->program, self->program->keys.heartbeat, &agent, &error);
+  const struct job_access *access = self->program->access;
+  int result = access->read_agent(self->program, &agent, &error);
   if (result == 0)
-    result = job_cancel(self->program, &agent, self->watch.id, &error);
+    result = access->cancel(self->program, &agent, self->watch.id, &error);
   job_agent_release(&agent);
   self->cancel = result == 0 ? CANCEL_SENT : CANCEL_UNSENT;
   step_watch_check_soon(&self->watch); /* a step that waited has a result soon, but no events */
-  if (result == 0 || self->watch.signal != 0)
+  if (result == 0 || self->program->signal != 0)
     return GO_ON;
   terminal_error(&self->program->terminal, "cannot cancel %s: %s", self->name.text, error.text);
   return EXIT_CLIENT;
@@ -96,8 +95,8 @@ static int cancel(struct exchange *self) {
 
 static void say_unsent(struct exchange *self) {
   terminal_say(&self->program->terminal, COLOR_YELLOW,
-               "redis does not answer, so %s may still run: sandbox cancel %s", self->name.text,
-               self->name.text);
+               "%s does not answer, so %s may still run: sandbox cancel %s",
+               self->program->access->peer, self->name.text, self->name.text);
 }
 
 static int obey_interrupt(struct exchange *self) {
@@ -115,7 +114,8 @@ static int obey_interrupt(struct exchange *self) {
     terminal_say(terminal, COLOR_YELLOW, "%s is being cancelled: its agent kills it within 10 s",
                  self->name.text);
   else if (interrupts == 2)
-    terminal_say(terminal, COLOR_YELLOW, "redis does not answer  (^C again leaves)");
+    terminal_say(terminal, COLOR_YELLOW, "%s does not answer  (^C again leaves)",
+                 self->program->access->peer);
   else
     say_unsent(self);
   if (interrupts >= 3)
@@ -158,7 +158,7 @@ static int conclude(struct exchange *self) {
   struct error error;
   const bool is_late = clock_monotonic_ms() - self->watch.present_ms > LOST_MS;
   if (self->result == NULL)
-    (void)job_take_result(self->program, self->watch.id, &self->result, &error);
+    (void)self->program->access->take_result(self->program, self->watch.id, &self->result, &error);
   if (!has_step(self)) /* its last event arrived meanwhile */
     return GO_ON;
   /* Another client may have taken the result of a cancelled step. */
@@ -181,8 +181,8 @@ static int fail_agent(struct exchange *self) {
   return step_watch_fail_agent(&self->watch);
 }
 
-static int fail_redis(struct exchange *self) {
-  return step_watch_fail_redis(&self->watch);
+static int fail_peer(struct exchange *self) {
+  return step_watch_fail_peer(&self->watch);
 }
 
 typedef int action(struct exchange *self);
@@ -190,24 +190,17 @@ typedef int action(struct exchange *self);
 /* Without an action, the wait goes on, or the step is over. */
 /* clang-format off */
 static action *const actions[EXCHANGE_STATES][WATCH_REPORTS] = {
-    /*                 nothing signal       output gone     absent   away  gone       Redis gone */
-    [EXCHANGE_WAITS] = {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
-    [EXCHANGE_RUNS] =  {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_redis},
+    /*                 nothing signal       output gone     absent   away  gone       peer gone */
+    [EXCHANGE_WAITS] = {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_peer},
+    [EXCHANGE_RUNS] =  {NULL, obey_signal, discard_output, conclude, warn, fail_agent, fail_peer},
     [EXCHANGE_DISCARDS] = {limit_discard, obey_signal, NULL, conclude, limit_discard, limit_discard,
                            limit_discard},
 };
 /* clang-format on */
 
-/* If the connection was lost or Redis refused it, the next acknowledgement follows in time. */
-static void on_acknowledged(void *owner, const struct reply *reply) {
-  struct exchange *self = owner;
-  if (reply == NULL || reply->type == REPLY_ERROR)
-    self->acknowledged = 0;
-}
-
 static void acknowledge(struct exchange *self) {
   const int64_t now_ms = clock_monotonic_ms(), passed_ms = now_ms - self->acknowledged_ms;
-  const uint64_t events = self->seq - self->acknowledged;
+  const uint64_t events = self->seq - self->watch.acknowledged;
   const bool is_blocked = terminal_behind(&self->program->terminal) >= 0 &&
                           !self->watch.is_away_reported; /* nobody would read the sign */
   const bool is_over = !has_step(self);
@@ -216,8 +209,8 @@ static void acknowledge(struct exchange *self) {
   const bool is_much = events >= READ_EVENTS || self->unacknowledged_bytes >= READ_BYTES;
   if (events > 0 ? !is_much && passed_ms < READ_MS && !is_over : !is_blocked || passed_ms < SIGN_MS)
     return;
-  job_acknowledge(self->program, self->watch.id, self->seq, on_acknowledged, self);
-  self->acknowledged = self->seq;
+  self->watch.acknowledged = self->seq;
+  self->program->access->acknowledge(self->watch.source, self->seq);
   self->unacknowledged_bytes = 0;
   self->acknowledged_ms = now_ms;
 }
@@ -239,73 +232,26 @@ static int wait_for_end(struct exchange *self) {
   return EXIT_CLIENT;
 }
 
-/* --- before the first step -------------------------------------------------------------------- */
-
-/* The events of the steps follow this entry. */
-static void on_newest(void *owner, const struct reply *reply) {
-  struct exchange *self = owner;
-  if (reply == NULL || reply->type != REPLY_ARRAY)
-    return;
-  const char *id = reply->elements > 0 ? event_entry_id(reply->element[0]) : "0-0";
-  (void)snprintf(self->watch.last, sizeof self->watch.last, "%s", id);
-}
-
-static void on_right(void *owner, const struct reply *reply) {
-  struct exchange *self = owner;
-  if (reply != NULL && reply->type == REPLY_ERROR && self->failure == NULL)
-    self->failure = memory_copy(reply->str, reply->len);
-}
-
-/* A step is not pushed if its events cannot be read or its result cannot be taken. Therefore these
-   commands are tried before it with an id that nobody has. The replies arrive while the owner waits
-   for another one. */
-static void try_rights(struct exchange *self) {
-  struct pipeline *redis = self->program->redis;
-  const struct keys *keys = &self->program->keys;
-  char id[STEP_ID_SIZE];
-  step_id_make(id);
-  char *own = keys_reply(keys, id);
-  pipeline_send(redis, WORDS("XREVRANGE", keys->events, "+", "-", "COUNT", "1"), on_newest, self);
-  pipeline_send(redis, WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), on_right, self);
-  pipeline_send(redis, WORDS("LINDEX", own, "-1"), on_right, self);
-  pipeline_send(redis, WORDS("DEL", own), on_right, self);
-  free(own);
-  pipeline_send(redis, WORDS("LRANGE", keys->results, "1", "0"), on_right, self);
-  pipeline_send(redis, WORDS("LREM", keys->results, "1", id), on_right, self);
-}
-
-/* Before the first step. */
-static int check_rights(struct exchange *self, struct error *error) {
-  struct program *program = self->program;
-  if (self->watch.last[0] == '\0' && history_newest(program, self->watch.last, error) != 0)
-    return -1;
-  return self->failure == NULL ? 0
-                               : error_set(error, "%s: sandbox doctor names the missing right",
-                                           error_reply_explain(self->failure, &program->url).text);
-}
+/* --- a step ----------------------------------------------------------------------------------- */
 
 void exchange_begin(struct exchange *self, struct program *program,
                     const struct exchange_handler *handler, void *owner) {
   *self = (struct exchange){.program = program, .handler = handler, .owner = owner};
   step_watch_begin(&self->watch, program, &watch_handler, self);
   step_watch_catch_signals(&self->watch);
-  try_rights(self);
 }
 
 void exchange_end(struct exchange *self) {
   step_watch_end(&self->watch);
-  pipeline_forget(self->program->redis, self);
   free(self->result);
   free(self->failure);
 }
-
-/* --- a step ----------------------------------------------------------------------------------- */
 
 static void begin_step(struct exchange *self, const char *id) {
   self->name = job_shorten(id);
   self->cancel = CANCEL_NONE;
   self->completion = (struct completion){.exit_code = -1};
-  self->seq = self->acknowledged = self->missed = 0;
+  self->seq = self->watch.acknowledged = self->missed = 0;
   self->has_discarded = false;
   self->acknowledged_ms = clock_monotonic_ms(); /* a short step is acknowledged once, at its end */
   free(self->result);
@@ -328,14 +274,15 @@ static void count_last_missed(struct exchange *self) {
 /* A step leaves the lists when its result is pushed. If there is none, another client has taken
    it. */
 static void take_result(struct exchange *self) {
+  struct program *program = self->program;
   struct error ignored;
   bool is_there = true;
   const int64_t end_ms = clock_monotonic_ms() + LOST_MS;
   while (self->result == NULL &&
-         job_take_result(self->program, self->watch.id, &self->result, &ignored) == 0 &&
-         self->result == NULL && is_there && self->watch.signal == 0 &&
+         program->access->take_result(program, self->watch.id, &self->result, &ignored) == 0 &&
+         self->result == NULL && is_there && program->signal == 0 &&
          clock_monotonic_ms() < end_ms) {
-    pipeline_turn(self->program->redis);
+    program_turn(program);
     is_there = step_watch_look(&self->watch);
   }
 }
@@ -346,7 +293,7 @@ int exchange_step(struct exchange *self, const char *id, const char *json) {
   if (code != 0 && self->policy != EXCHANGE_IS_CLEANING)
     return code;
   begin_step(self, id);
-  if (check_rights(self, &error) != 0 || job_push(self->program, id, json, &error) != 0) {
+  if (self->program->access->push(self->program, self->watch.source, id, json, &error) != 0) {
     terminal_error(&self->program->terminal, "%s", error.text);
     code = exchange_check_signals(self);
     return code != 0 ? code : EXIT_CLIENT;

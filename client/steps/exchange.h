@@ -45,12 +45,12 @@ struct exchange {
   bool acknowledges; /* the owner sets it: the agent keeps events until they are acknowledged */
   enum exchange_state state;
   enum exchange_policy policy;
-  enum { CANCEL_NONE, CANCEL_UNSENT, CANCEL_SENT } cancel; /* unsent: Redis did not answer */
+  enum { CANCEL_NONE, CANCEL_UNSENT, CANCEL_SENT } cancel; /* unsent: no answer */
   struct program *program;
   const struct exchange_handler *handler;
   void *owner;
   struct step_watch watch;
-  char *failure;    /* why the events cannot be read, or a right is missing; may be NULL */
+  char *failure;    /* why the events cannot be read; may be NULL */
   int first_signal; /* 0: none has arrived */
   unsigned interrupts;
 
@@ -58,9 +58,8 @@ struct exchange {
   struct job_short_id name;
   char *result; /* NULL: not found yet, or another client took it */
   struct outcome outcome;
-  uint64_t seq;          /* of its last event */
-  uint64_t missed;       /* events that were trimmed before they could be read */
-  uint64_t acknowledged; /* the highest seq that was sent, unless it was lost */
+  uint64_t seq;    /* of its last event */
+  uint64_t missed; /* events that were trimmed before they could be read */
   size_t unacknowledged_bytes;
   int64_t acknowledged_ms;
   int64_t discarded_ms; /* when its output became unreadable */

@@ -27,7 +27,7 @@ int file_steps_begin(struct file_steps *self, struct program *program) {
   struct error error;
   *self = (struct file_steps){.program = program};
   exchange_begin(&self->exchange, program, &handler, self);
-  int result = job_read_agent(program, program->keys.heartbeat, &self->agent, &error);
+  int result = program->access->read_agent(program, &self->agent, &error);
   if (result == 0 && !self->agent.is_alive)
     result = error_set(&error, "no agent for %.100s: no heartbeat", program->job);
   if (result == 0)

@@ -5,64 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
-#include "base/utf8.h"
-#include "client/redis/job.h"
-
-/* The most entries of one page, and the most pages: 16 million entries. If a page is too large for
-   a reply, fewer entries are read. */
-#define PAGE_MAX 1000
-#define PAGES_MAX 16384
-
-/* A stream has about 10,000 entries; more are not searched for `started`. */
-#define STARTED_ENTRIES_MAX 40000
-
-/* --- backwards -------------------------------------------------------------------------------- */
-
-struct backward_scan {
-  /* Called for each event, the newest first. Returns whether to go on. */
-  bool (*visit)(void *owner, const struct event_view *view);
-  void *owner;
-  char at[ENTRY_ID_SIZE]; /* the next page begins here */
-  unsigned count;         /* entries per page */
-  enum { SCAN_GOES_ON, SCAN_ENDED, SCAN_TOO_LARGE } state;
-  struct buffer space;
-};
-
-static void on_page(void *context, const struct reply *reply) {
-  struct backward_scan *self = context;
-  struct event_view view;
-  if (reply->is_truncated) {
-    self->state = self->count == 1 ? SCAN_TOO_LARGE : SCAN_GOES_ON;
-    self->count = self->count / 4 > 0 ? self->count / 4 : 1;
-    return;
-  }
-  const size_t elements = reply->type == REPLY_ARRAY ? reply->elements : 0;
-  const char *last = elements > 0 ? event_entry_id(reply->element[elements - 1]) : "";
-  if (elements < self->count || last[0] == '\0' || strcmp(last, "0-0") == 0)
-    self->state = SCAN_ENDED;
-  entry_before(self->at, last);
-  for (size_t i = 0; i < elements; i++)
-    if (event_read(&view, reply->element[i], &self->space) && !self->visit(self->owner, &view)) {
-      self->state = SCAN_ENDED;
-      return;
-    }
-}
-
-static int scan_backward(struct program *program, const char *key, struct backward_scan *self,
-                         struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
-  int result = 0;
-  self->count = PAGE_MAX;
-  while (result == 0 && self->state == SCAN_GOES_ON) {
-    char count[16];
-    (void)snprintf(count, sizeof count, "%u", self->count);
-    result = pipeline_next_page(&pages, WORDS("XREVRANGE", key, self->at, "-", "COUNT", count),
-                                on_page, self, error);
-  }
-  buffer_release(&self->space);
-  return result;
-}
+#include "client/access.h"
 
 /* --- where to begin --------------------------------------------------------------------------- */
 
@@ -153,7 +96,7 @@ static bool is_before_first(const struct history_search *self, const struct even
   const struct history_query *query = self->query;
   if (view->kind == STEP_EVENT_COMPLETED && query->id != NULL)
     return false; /* `follow ID` needs the exit code */
-  if (query->has_age && strtoll(view->entry, NULL, 10) < self->since_ms)
+  if (query->has_age && view->logged_ms < self->since_ms)
     return true;
   return query->has_lines && count_lines(self, view) > 0 && self->lines == query->lines;
 }
@@ -182,43 +125,12 @@ static bool visit_event(void *owner, const struct event_view *view) {
 
 /* --- which step ------------------------------------------------------------------------------- */
 
-static void on_newest(void *context, const struct reply *reply) {
-  struct history *self = context;
-  struct event_view view;
-  struct buffer space = {0};
-  if (reply->type != REPLY_ARRAY || reply->elements != 1 ||
-      event_entry_id(reply->element[0])[0] == '\0')
-    return;
-  (void)snprintf(self->newest, ENTRY_ID_SIZE, "%s", event_entry_id(reply->element[0]));
-  if (event_read(&view, reply->element[0], &space) && view.step_id_length < HISTORY_ID_SIZE) {
-    set_id(self, &view);
-    self->seq = view.seq;
-    (void)event_read_time(&view, &self->unix_ms);
-  }
-  buffer_release(&space);
-}
-
-static int read_newest(struct program *program, struct history *history, struct error *error) {
-  *history = (struct history){.newest = "0-0"};
-  return pipeline_call(program->redis,
-                       WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"), on_newest,
-                       history, error);
-}
-
-int history_newest(struct program *program, char entry[ENTRY_ID_SIZE], struct error *error) {
-  struct history history;
-  int result = read_newest(program, &history, error);
-  if (result == 0)
-    (void)snprintf(entry, ENTRY_ID_SIZE, "%s", history.newest);
-  return result;
-}
-
 /* Searches the lists before the events: a step that ends meanwhile has events by then. */
 static int find_in_lists(struct program *program, const char *id, struct history *history,
                          struct error *error) {
   struct job_steps steps;
   size_t found = 0;
-  int result = job_read_steps(program, &steps, error);
+  int result = program->access->read_steps(program, &steps, error);
   for (size_t i = 0; i < steps.count && result == 0; i++) {
     if (strncasecmp(steps.list[i].id, id, strlen(id)) != 0 ||
         strlen(steps.list[i].id) >= HISTORY_ID_SIZE)
@@ -236,22 +148,14 @@ static int find_in_lists(struct program *program, const char *id, struct history
              : result;
 }
 
-/* Returns the time of Redis, or of this machine if Redis refuses TIME. */
-static int64_t read_clock_ms(struct program *program) {
-  struct error ignored;
-  int64_t ms;
-  const int result = pipeline_call(program->redis, WORDS("TIME"), reply_to_time, &ms, &ignored);
-  return result == 0 && ms >= 0 ? ms : clock_unix_ms();
-}
-
 int history_find(struct program *program, const struct history_query *query,
                  struct history *history, struct error *error) {
   struct history listed = {0};
   struct history_search search = {.query = query, .history = history};
-  struct backward_scan scan = {.visit = visit_event, .owner = &search};
+  const struct job_access *access = program->access;
   *history = listed;
   if ((query->id != NULL && find_in_lists(program, query->id, &listed, error) != 0) ||
-      read_newest(program, history, error) != 0)
+      access->read_newest(program, history, error) != 0)
     return -1;
   (void)snprintf(history->after, ENTRY_ID_SIZE, "%s", history->newest);
   if (query->id != NULL)
@@ -259,52 +163,16 @@ int history_find(struct program *program, const struct history_query *query,
   const bool wants_old_events =
       query->id != NULL || (query->has_lines ? query->lines > 0 : query->has_age);
   if (query->has_age)
-    search.since_ms = read_clock_ms(program) - query->age_ms;
-  (void)snprintf(scan.at, ENTRY_ID_SIZE, "%s", history->newest);
+    search.since_ms = access->read_clock(program) - query->age_ms;
   if (wants_old_events && strcmp(history->newest, "0-0") != 0 &&
-      scan_backward(program, program->keys.events, &scan, error) != 0)
+      access->scan(program, query->id, visit_event, &search, error) != 0)
     return -1;
   history->is_cut |= wants_old_events ? query->has_lines && search.lines >= query->lines
                                       : strcmp(history->newest, "0-0") != 0;
-  if (scan.state == SCAN_TOO_LARGE)
-    return error_set(error, "an event is larger than this program reads");
   if (search.state == SEARCH_AMBIGUOUS)
     return error_set(error, "several steps begin with '%.40s': give more of the ID", query->id);
   if (query->id != NULL && history->id[0] == '\0')
     return error_set(error, "no step that waits, runs, or has events begins with '%.40s'",
                      query->id);
   return 0;
-}
-
-/* --- the event `started` ---------------------------------------------------------------------- */
-
-struct started_search {
-  const char *id;
-  struct started *started;
-  size_t entries;
-};
-
-static bool visit_for_started(void *owner, const struct event_view *view) {
-  struct started_search *self = owner;
-  struct started *started = self->started;
-  const size_t max = sizeof started->line - 1;
-  if (!event_is_of(view, self->id))
-    return ++self->entries < STARTED_ENTRIES_MAX;
-  if (view->kind != STEP_EVENT_STARTED)
-    return view->seq > 1 && ++self->entries < STARTED_ENTRIES_MAX;
-  (void)snprintf(started->timestamp, sizeof started->timestamp, "%.*s", (int)view->timestamp_length,
-                 view->timestamp != NULL ? view->timestamp : "");
-  (void)snprintf(started->line, sizeof started->line, "%.*s",
-                 (int)(view->line_length > max ? utf8_cut(view->line, max) : view->line_length),
-                 view->line);
-  (void)event_read_time(view, &started->unix_ms);
-  return false;
-}
-
-int history_find_started(struct program *program, const char *events_key, const char *id,
-                         struct started *started, struct error *error) {
-  struct started_search search = {.id = id, .started = started};
-  struct backward_scan scan = {.visit = visit_for_started, .owner = &search, .at = "+"};
-  *started = (struct started){0};
-  return scan_backward(program, events_key, &scan, error);
 }

@@ -6,8 +6,7 @@
 #include "client/program.h"
 #include "client/steps/event.h"
 
-/* Searches the events that are in the stream already. It is read backwards, page by page, and
-   nothing of a page stays in memory. Functions return 0, or -1 with the error. */
+/* Searches the events that exist already, the newest first. */
 
 /* The longest step id plus one: others may write longer ones, which are ignored. */
 #define HISTORY_ID_SIZE 64
@@ -18,8 +17,8 @@ struct history_query {
   bool one_step;  /* without an id: only the step that printed last */
   bool has_lines; /* only the last `lines` lines */
   uint64_t lines;
-  bool has_age; /* only the events that are not older than `age_ms` by the clock of Redis */
-  int64_t age_ms;
+  bool has_age;
+  int64_t age_ms; /* only the events that are not older, by access->read_clock */
 };
 
 struct history {
@@ -32,12 +31,9 @@ struct history {
   int64_t unix_ms;            /* its time; 0: unknown */
 };
 
-/* Fails also if no step, or more than one, has an id with this prefix. */
+/* Returns 0, or -1 with the error, also if no step, or more than one, has an id with this prefix. */
 int history_find(struct program *program, const struct history_query *query,
                  struct history *history, struct error *error);
-
-/* Sets the id of the newest entry, or "0-0" if there is none. */
-int history_newest(struct program *program, char entry[ENTRY_ID_SIZE], struct error *error);
 
 /* The event `started` of a step. */
 struct started {
@@ -45,5 +41,3 @@ struct started {
   int64_t unix_ms;
   char line[200]; /* the command, perhaps cut; it may have control characters */
 };
-int history_find_started(struct program *program, const char *events_key, const char *id,
-                         struct started *started, struct error *error);

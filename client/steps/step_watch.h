@@ -2,14 +2,13 @@
 
 #include <signal.h>
 
-#include "client/redis/job.h"
+#include "client/access.h"
 #include "client/steps/history.h"
 
 /*
  * Waits for a step, as `run` and `follow` do: runs the loop, reads the job's events, each once and
- * in order, also across lost connections, and reports what else happens, one thing per turn. The
- * hard part is that a connection which blocks on the events cannot answer other commands, so that
- * the events have a connection of their own.
+ * in order, also across lost connections, and reports what else happens, one thing per turn
+ * (watch_report in access.h).
  *
  *   step_watch_begin(&watch, program, &handler, owner);
  *   watch.last: the events behind this entry are read
@@ -22,19 +21,9 @@ struct step_watch_handler {
   void (*event)(void *owner, const struct event_view *view);
   /* All events that were available have been delivered. */
   void (*turn)(void *owner);
-  /* Redis permanently refuses to return the events. */
+  /* The events cannot be read: the peer refuses permanently. */
   void (*failed)(void *owner, const char *why);
-};
-
-enum watch_report {
-  WATCH_NOTHING,
-  WATCH_SIGNAL,      /* `signal` */
-  WATCH_OUTPUT_GONE, /* nobody reads standard output; reported once per step */
-  WATCH_STEP_ABSENT, /* the step is not in the lists since `present_ms`, and its events were read */
-  WATCH_AGENT_AWAY,  /* there has been no heartbeat for 12 s; reported once */
-  WATCH_AGENT_GONE,  /* there has been no heartbeat for a minute */
-  WATCH_REDIS_GONE,  /* Redis has been away for PIPELINE_TIMEOUT_MS */
-  WATCH_REPORTS
+  bool pushes; /* the owner pushes the steps for which it waits */
 };
 
 enum watch_step { WATCH_STEP_WAITS, WATCH_STEP_IS_PLACED, WATCH_STEP_STARTED };
@@ -46,23 +35,19 @@ struct step_watch {
   const char *id;           /* NULL: all steps, of which none can be absent */
   enum watch_step step;     /* placed: it was said what it waits for */
   enum watch_output output; /* the owner sets it: READ to be told, LOST if a write failed */
-  struct pipeline *reader;  /* of the events */
+  void *source;             /* of the events: access.h */
   const struct step_watch_handler *handler;
   void *owner;
-  bool wants_events, is_reading;
-  char last[ENTRY_ID_SIZE];   /* the last entry that was read; the owner sets the first one */
-  char before[ENTRY_ID_SIZE]; /* `last` at the last check */
-  char again[ENTRY_ID_SIZE];  /* the stream is read again up to this entry; "": it is not */
-  char gone[ENTRY_ID_SIZE];   /* the newest entry when the step had left the lists; "": unknown */
-  unsigned count;             /* entries per read */
-  struct buffer space;
+  bool wants_events;
+  char last[ENTRY_ID_SIZE];  /* the last entry that was read; the owner sets the first one */
+  char again[ENTRY_ID_SIZE]; /* the stream is read again up to this entry; "": it is not */
+  uint64_t acknowledged;     /* the highest seq that was sent, unless it was lost */
+  struct error error;        /* WATCH_PEER_GONE: why */
   int signal_fd;
   sigset_t mask; /* of signals, before they were caught */
   struct event *signals, *tick;
   struct event *writable;                   /* of the output that is behind; NULL: not waited for */
-  int signal;                               /* one that the owner has not handled; 0: none */
   int64_t checked_ms, alive_ms, present_ms; /* monotonic: the last check, heartbeat, and place */
-  double heartbeat;                         /* the time in the last heartbeat */
   bool is_away_reported;                    /* WATCH_AGENT_AWAY */
   bool is_loss_reported;                    /* WATCH_OUTPUT_GONE */
   char *running;          /* the step that runs while the own one waits; NULL: none yet */
@@ -73,8 +58,8 @@ struct step_watch {
 void step_watch_begin(struct step_watch *self, struct program *program,
                       const struct step_watch_handler *handler, void *owner);
 
-/* From now until the end, signals (signals.h) do not end the process, and calls to Redis stop soon
-   after one. */
+/* From now until the end, signals (signals.h) do not end the process, and calls stop soon after
+   one. */
 void step_watch_catch_signals(struct step_watch *self);
 
 /* Takes a signal that has arrived. Returns 0 if there is none. */
@@ -102,10 +87,13 @@ void step_watch_warn_of_agent(struct step_watch *self);
 /* Says that the agent is gone. Returns the exit code. */
 int step_watch_fail_agent(struct step_watch *self);
 
-/* Says that Redis is gone, and why. Returns the exit code. */
-int step_watch_fail_redis(struct step_watch *self);
+/* Says that the peer is gone, and why. Returns the exit code. */
+int step_watch_fail_peer(struct step_watch *self);
 
 /* Looks whether the step is in the lists. If that fails, it counts as there. */
 bool step_watch_look(struct step_watch *self);
+
+/* Whether the step and the agent are to be looked for, every 2 s. */
+bool step_watch_is_due(struct step_watch *self, int64_t now_ms);
 
 void step_watch_end(struct step_watch *self);

@@ -1,4 +1,4 @@
-#include "client/redis/job.h"
+#include "client/redis/redis_job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "client/redis/event_stream.h"
 #include "client/redis/json_field.h"
 #include "client/screen/figure.h"
 #include "wire/json.h"
@@ -22,15 +23,6 @@ static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 
 /* The most memory for the ids of jobs, or for the elements of a list. */
 #define BYTES_MAX ((size_t)1024 * 1024 * 1024)
-
-/* An agent that was just started has a heartbeat after this time. */
-#define START_MS 2000
-
-/* Returns false when the time is over, and after a signal. */
-static bool wait_for_start(struct program *program, int64_t end_ms) {
-  pipeline_turn(program->redis);
-  return clock_monotonic_ms() < end_ms && !pipeline_is_stopped(program->redis);
-}
 
 /* --- which job -------------------------------------------------------------------------------- */
 
@@ -74,7 +66,7 @@ static void sort_and_deduplicate(struct texts *self) {
   self->count = kept;
 }
 
-int job_list(struct program *program, struct texts *ids, struct error *error) {
+int redis_job_list(struct program *program, struct texts *ids, struct error *error) {
   struct pipeline_pages pages = {.redis = program->redis, .max = SCANS_MAX};
   struct job_scan scan = {.cursor = "0"};
   int result;
@@ -98,11 +90,11 @@ int job_list(struct program *program, struct texts *ids, struct error *error) {
 static int find_job(struct program *program, struct error *error) {
   struct texts ids = {0};
   int result;
-  const int64_t end_ms = clock_monotonic_ms() + START_MS;
+  const int64_t end_ms = clock_monotonic_ms() + PROGRAM_START_MS;
   do {
     texts_release(&ids);
-    result = job_list(program, &ids, error);
-  } while (result == 0 && ids.count == 0 && wait_for_start(program, end_ms));
+    result = redis_job_list(program, &ids, error);
+  } while (result == 0 && ids.count == 0 && program_wait_for_start(program, end_ms));
   if (result == 0 && ids.count == 0)
     result = error_set(error, "no job is alive: pass -j JOB, or set JOB_ID");
   else if (result == 0 && ids.count > 1)
@@ -114,7 +106,7 @@ static int find_job(struct program *program, struct error *error) {
   return result;
 }
 
-int job_choose(struct program *program, struct error *error) {
+int redis_job_choose(struct program *program, struct error *error) {
   if (program->job == NULL && find_job(program, error) != 0)
     return -1;
   keys_init(&program->keys, program->job);
@@ -124,8 +116,8 @@ int job_choose(struct program *program, struct error *error) {
 
 /* --- its agent -------------------------------------------------------------------------------- */
 
-int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
-                   struct error *error) {
+int redis_job_read_agent(struct program *program, const char *heartbeat_key,
+                         struct job_agent *agent, struct error *error) {
   char *text;
   struct error ignored;
   *agent = (struct job_agent){0};
@@ -140,47 +132,6 @@ int job_read_agent(struct program *program, const char *heartbeat_key, struct jo
   agent->age_ms = clock_unix_ms() - (ms > 0 && ms <= JSON_EXACT_MAX ? (int64_t)ms : 0);
   agent->version = json_field_text(agent->heartbeat, "Version", NULL);
   return 0;
-}
-
-void job_agent_release(struct job_agent *self) {
-  cJSON_Delete(self->heartbeat);
-  *self = (struct job_agent){0};
-}
-
-bool job_agent_can(const struct job_agent *self, const char *feature) {
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(self->heartbeat, "Features");
-  for (const cJSON *item = list != NULL ? list->child : NULL; item != NULL; item = item->next)
-    if (cJSON_IsString(item) && strcmp(item->valuestring, feature) == 0)
-      return true;
-  return false;
-}
-
-double job_agent_figure(const struct job_agent *self, const char *name) {
-  return json_field_number(self->heartbeat, name, -1);
-}
-
-void job_agent_add_json(const struct job_agent *self, const char *const *names,
-                        struct buffer *json) {
-  for (; *names != NULL; names++) {
-    char name[64];
-    (void)snprintf(name, sizeof name, "%c%s", (*names)[0] | 0x20, *names + 1);
-    figure_add_json(json, name, job_agent_figure(self, *names));
-  }
-}
-
-const char *job_agent_version(const struct job_agent *self) {
-  return self->version != NULL ? self->version : "0.1.0 or older";
-}
-
-int job_await_agent(struct program *program, struct job_agent *agent, struct error *error) {
-  const int64_t end_ms = clock_monotonic_ms() + START_MS;
-  *agent = (struct job_agent){0};
-  int result;
-  do {
-    job_agent_release(agent);
-    result = job_read_agent(program, program->keys.heartbeat, agent, error);
-  } while (result == 0 && !agent->is_alive && wait_for_start(program, end_ms));
-  return result;
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
@@ -249,13 +200,6 @@ static int copy_list(struct program *program, const char *key, struct texts *lis
 
 /* --- all steps -------------------------------------------------------------------------------- */
 
-static void release_step(struct job_step *self) {
-  free(self->id);
-  free(self->kind);
-  free(self->target);
-  *self = (struct job_step){0};
-}
-
 /* Returns the script of a shell whose first argument is a flag such as -c or -ec, or NULL. */
 static const char *find_script(const char *command, const cJSON *arg) {
   static const char *const shells[] = {"sh", "bash", "dash", "ash", "zsh", "ksh"};
@@ -307,54 +251,9 @@ static void add_step(struct job_steps *self, const char *json, const char *runni
   cJSON_Delete(tree);
 }
 
-struct sorted_step {
-  struct job_step *step;
-};
-
-static int compare_ids(const void *left, const void *right) {
-  const struct job_step *a = ((const struct sorted_step *)left)->step;
-  const struct job_step *b = ((const struct sorted_step *)right)->step;
-  const int order = strcasecmp(a->id, b->id);
-  return order != 0 ? order : (a > b) - (a < b);
-}
-
-static void lengthen_short_id(struct job_step *self, const struct job_step *other) {
-  while (self->short_length < strlen(self->id) &&
-         strncasecmp(self->id, other->id, self->short_length) == 0)
-    self->short_length++;
-}
-
-/* Keeps the first step of each id, and makes the short ids unique. The id that has the most in
-   common with another one is its neighbor in sorted order. */
-static void deduplicate_steps(struct job_steps *self) {
-  struct sorted_step *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
-  struct job_step *last = NULL;
-  for (size_t i = 0; i < self->count; i++)
-    sorted[i].step = &self->list[i];
-  qsort(sorted, self->count, sizeof *sorted, compare_ids);
-  for (size_t i = 0; i < self->count; i++) {
-    struct job_step *step = sorted[i].step;
-    if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
-      release_step(step);
-      continue;
-    }
-    if (last != NULL) {
-      lengthen_short_id(last, step);
-      lengthen_short_id(step, last);
-    }
-    last = step;
-  }
-  free(sorted);
-  size_t kept = 0;
-  for (size_t i = 0; i < self->count; i++)
-    if (self->list[i].id != NULL)
-      self->list[kept++] = self->list[i];
-  self->count = kept;
-}
-
 /* Reads `in` before `inflight`: a step that moves meanwhile is in both then, and not in neither.
    The oldest step is at the tail of each list. */
-int job_read_steps(struct program *program, struct job_steps *steps, struct error *error) {
+static int read_steps(struct program *program, struct job_steps *steps, struct error *error) {
   struct texts in = {0}, inflight = {0};
   char *running = NULL;
   const struct keys *keys = &program->keys;
@@ -369,31 +268,12 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
     add_step(steps, inflight.texts[i - 1], running, true);
   for (size_t i = in.count; i > 0; i--)
     add_step(steps, in.texts[i - 1], running, false);
-  deduplicate_steps(steps);
+  job_steps_deduplicate(steps);
   texts_release(&in);
   texts_release(&inflight);
   free(running);
   if (result != 0)
     job_steps_release(steps);
-  return result;
-}
-
-void job_steps_release(struct job_steps *self) {
-  for (size_t i = 0; i < self->count; i++)
-    release_step(&self->list[i]);
-  free(self->list);
-  *self = (struct job_steps){0};
-}
-
-struct job_short_id job_shorten(const char *id) {
-  struct job_short_id result;
-  (void)snprintf(result.text, sizeof result.text, "%.4s", id);
-  return result;
-}
-
-struct job_short_id job_shorten_step(const struct job_step *step) {
-  struct job_short_id result;
-  (void)snprintf(result.text, sizeof result.text, "%.*s", (int)step->short_length, step->id);
   return result;
 }
 
@@ -449,9 +329,9 @@ static int find_in_list(struct program *program, const char *key, const char *id
   return result;
 }
 
-/* `in` comes first, as in job_read_steps. */
-int job_find_step(struct program *program, const char *id, size_t *before, bool *is_found,
-                  struct error *error) {
+/* `in` comes first, as in read_steps. */
+static int find_in_lists(struct program *program, const char *id, size_t *before, bool *is_found,
+                         struct error *error) {
   const struct keys *keys = &program->keys;
   int64_t taken = 0;
   int result = find_in_list(program, keys->in, id, before, is_found, error);
@@ -462,14 +342,17 @@ int job_find_step(struct program *program, const char *id, size_t *before, bool 
   return result;
 }
 
-char *job_read_running(struct program *program) {
-  char *id = NULL;
+/* While the step runs, the lists, which may be long, need not be read. */
+static int find_step(struct program *program, const char *id, struct job_place *place,
+                     struct error *error) {
   struct error ignored;
-  (void)pipeline_get(program->redis, program->keys.started, &id, &ignored);
-  return id;
+  *place = (struct job_place){0};
+  (void)pipeline_get(program->redis, program->keys.started, &place->running, &ignored);
+  place->is_found = place->running != NULL && strcmp(place->running, id) == 0;
+  return place->is_found ? 0 : find_in_lists(program, id, &place->before, &place->is_found, error);
 }
 
-char *job_describe_taken(struct program *program, const char *id) {
+static char *describe_running(struct program *program, const char *id) {
   struct step_search search = {.id = id};
   struct error ignored;
   (void)search_list(program, program->keys.inflight, &search, &ignored);
@@ -506,7 +389,7 @@ static int find_pushed(struct program *program, const char *id, bool *found, str
   size_t before;
   char *text = NULL;
   bool is_own;
-  int result = job_find_step(program, id, &before, found, error);
+  int result = find_in_lists(program, id, &before, found, error);
   if (result == 0 && !*found)
     result = find_result(program, id, &text, &is_own, error);
   *found |= text != NULL;
@@ -517,8 +400,11 @@ static int find_pushed(struct program *program, const char *id, bool *found, str
 /* After a silence, the network may still deliver what was sent, so the step is not sent again. A
    loss that comes late counts as one: the timer of the connection may have started before the
    push. */
-int job_push(struct program *program, const char *id, const char *json, struct error *error) {
+static int push(struct program *program, void *source, const char *id, const char *json,
+                struct error *error) {
   bool found;
+  if (source != NULL && event_stream_check_rights(source, error) != 0)
+    return -1;
   for (int64_t lost_ms = 0;;) {
     const int64_t sent_ms = clock_monotonic_ms();
     switch (pipeline_ask(program->redis, WORDS("LPUSH", program->keys.in, json), reply_to_nothing,
@@ -542,8 +428,7 @@ int job_push(struct program *program, const char *id, const char *json, struct e
     if (was_silent)
       return error_set(error, "redis did not answer in time; %.36s may still run", id);
     lost_ms = lost_ms != 0 ? lost_ms : clock_monotonic_ms();
-    if (clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS ||
-        pipeline_is_stopped(program->redis)) {
+    if (clock_monotonic_ms() - lost_ms > ACCESS_TIMEOUT_MS || program->signal != 0) {
       pipeline_connection_error(program->redis, error);
       return -1;
     }
@@ -551,7 +436,8 @@ int job_push(struct program *program, const char *id, const char *json, struct e
 }
 
 /* Does not wait until the list is deleted: it has one value, and expires. */
-int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
+static int take_result(struct program *program, const char *id, char **result,
+                       struct error *error) {
   bool is_own;
   int failed = find_result(program, id, result, &is_own, error);
   char *key = keys_reply(&program->keys, id);
@@ -570,8 +456,8 @@ int job_take_result(struct program *program, const char *id, char **result, stru
 #define CONTROL_SECONDS "86400"
 
 /* The agent may be gone, and nobody else would let the list expire. */
-void job_acknowledge(struct program *program, const char *id, uint64_t seq, reply_handler *handler,
-                     void *owner) {
+void redis_job_acknowledge(struct program *program, const char *id, uint64_t seq,
+                           reply_handler *handler, void *owner) {
   const char *control = program->keys.control;
   struct buffer json = {0};
   buffer_add_string(&json, "{\"kind\":\"read\",\"stepId\":");
@@ -596,8 +482,9 @@ static int push_message(struct program *program, const char *key, const char *he
   return result;
 }
 
-int job_cancel(struct program *program, const struct job_agent *agent, const char *id,
-               struct error *error) {
+/* An agent without `control` (0.2 or older) gets the message in `in`. */
+static int cancel(struct program *program, const struct job_agent *agent, const char *id,
+                  struct error *error) {
   const struct keys *keys = &program->keys;
   if (agent->is_alive && !job_agent_can(agent, "control"))
     return push_message(program, keys->in, "{\"schemaVersion\":1,\"stepId\":", id,
@@ -610,7 +497,9 @@ int job_cancel(struct program *program, const struct job_agent *agent, const cha
   return result;
 }
 
-int job_shut_down(struct program *program, const char *id, struct error *error) {
+/* It is not pushed again if the connection is lost, because a second one would stop the next
+   agent. */
+static int shut_down(struct program *program, const char *id, struct error *error) {
   char *json = memory_format("{\"schemaVersion\":1,\"stepId\":\"%s\",\"kind\":\"shutdown\"}", id);
   const enum pipeline_answer answer =
       pipeline_ask(program->redis, WORDS("LPUSH", program->keys.in, json), reply_to_nothing, NULL,
@@ -621,3 +510,49 @@ int job_shut_down(struct program *program, const char *id, struct error *error) 
                             "shutdown waits, and whether the agent is gone");
   return answer == PIPELINE_ANSWERED ? 0 : -1;
 }
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+static int read_agent(struct program *program, struct job_agent *agent, struct error *error) {
+  return redis_job_read_agent(program, program->keys.heartbeat, agent, error);
+}
+
+/* Reads the heartbeat. A lost connection is not the answer. */
+static int ping(struct program *program, bool *is_alive, struct error *error) {
+  const int64_t end_ms = program->begin_ms + PROGRAM_PING_MS;
+  enum pipeline_answer answer;
+  char *heartbeat = NULL;
+  if (redis_job_choose(program, error) != 0)
+    return -1;
+  pipeline_fail_fast(program->redis, true);
+  do
+    answer = pipeline_ask(program->redis, WORDS("GET", program->keys.heartbeat), reply_to_text,
+                          &heartbeat, end_ms - clock_monotonic_ms(), error);
+  while (answer == PIPELINE_LOST && clock_monotonic_ms() < end_ms);
+  *is_alive = heartbeat != NULL;
+  free(heartbeat);
+  return answer == PIPELINE_ANSWERED ? 0 : -1;
+}
+
+const struct job_access redis_access = {.peer = "redis",
+                                        .missed_cause = "the stream was trimmed",
+                                        .choose = redis_job_choose,
+                                        .ping = ping,
+                                        .read_agent = read_agent,
+                                        .read_steps = read_steps,
+                                        .find_step = find_step,
+                                        .describe_running = describe_running,
+                                        .find_started = event_stream_find_started,
+                                        .push = push,
+                                        .take_result = take_result,
+                                        .cancel = cancel,
+                                        .shut_down = shut_down,
+                                        .open = event_stream_open,
+                                        .close = event_stream_close,
+                                        .read = event_stream_read,
+                                        .expect = event_stream_expect,
+                                        .acknowledge = event_stream_acknowledge,
+                                        .check = event_stream_check,
+                                        .read_newest = event_stream_read_newest,
+                                        .scan = event_stream_scan,
+                                        .read_clock = event_stream_read_clock};
