@@ -673,4 +673,5 @@ HTTP_TEST(health_counts_steps_and_names_the_running_one) {
   assert_int_equal(http_steps_number(health, "waiting"), 2);
   assert_int_equal(http_steps_number(health, "unread"), 1);
   assert_int_equal(http_steps_number(health, "pid"), agent_process_pid(http->process));
+  assert_int_equal(http_steps_text(health, "workingDirectory")[0], '/');
 }

@@ -431,6 +431,17 @@ static void on_closed(void *owner, struct http_exchange *exchange, bool is_sent)
   steps_reader_gone(&self->steps, step);
 }
 
+/* A path that is not UTF-8 is omitted. */
+static void add_directory(struct buffer *json) {
+  char *path = kind_default_directory();
+  const size_t length = path != NULL ? strlen(path) : 0;
+  if (length > 0 && utf8_valid_prefix(path, length) == length) {
+    buffer_add_string(json, ",\"workingDirectory\":");
+    buffer_add_json(json, path, length);
+  }
+  free(path);
+}
+
 static void add_health(void *owner, struct buffer *json) {
   const struct http_frontend *self = owner;
   const struct http_step *running = self->steps.running;
@@ -441,6 +452,7 @@ static void add_health(void *owner, struct buffer *json) {
     buffer_add_string(json, "null");
   buffer_add_format(json, ",\"waiting\":%zu,\"unread\":%zu", self->steps.waiting_count,
                     steps_unread(&self->steps));
+  add_directory(json);
 }
 
 static void add_gauge(struct buffer *text, const char *name, const char *help, uint64_t value) {
