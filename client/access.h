@@ -91,12 +91,40 @@ enum watch_report {
   WATCH_STEP_ABSENT, /* the step is over or lost since `present_ms`, and its events were read */
   WATCH_AGENT_AWAY,  /* there has been no heartbeat for 12 s; reported once */
   WATCH_AGENT_GONE,  /* there has been no heartbeat for a minute */
-  WATCH_PEER_GONE,   /* the peer has been away for ACCESS_TIMEOUT_MS: `watch.error` */
+  WATCH_PEER_GONE, /* the peer has been away for ACCESS_TIMEOUT_MS: `watch.error` has the message */
   WATCH_REPORTS
 };
 
 /* A call fails if the peer is away for this time. */
 #define ACCESS_TIMEOUT_MS 15000
+
+/* The source of the events that a step_watch reads. It calls the handler of the watch from the
+   loop, then waits until events are requested again. */
+struct event_access {
+  void *(*open)(struct step_watch *watch);
+  void (*close)(void *source);
+  void (*read)(void *source);   /* requests events; idempotent */
+  void (*expect)(void *source); /* `watch.id` or `watch.last` has changed */
+  /* Sets watch.acknowledged to 0 if it is lost. Needs an agent with flowControl. */
+  void (*acknowledge)(void *source, uint64_t seq);
+  /* Looks what else has happened. It may run the loop. */
+  enum watch_report (*check)(void *source);
+
+  /* Sets the newest entry, and its step. */
+  int (*read_newest)(struct program *program, struct history *history, struct error *error);
+
+  /* Visits the events, the newest first, and may leave out steps whose ids do not begin with
+     `prefix` (NULL: any step). */
+  int (*scan)(struct program *program, const char *prefix, event_visitor *visit, void *owner,
+              struct error *error);
+
+  /* Returns the time in milliseconds since 1970 by the clock of `logged_ms` of events. */
+  int64_t (*read_clock)(struct program *program);
+
+  /* Finds the event `started` of the running step, or leaves its timestamp empty. */
+  int (*find_started)(struct program *program, const char *id, struct started *started,
+                      struct error *error);
+};
 
 struct job_access {
   const char *peer;         /* to which the client is connected: "redis" or "the agent" */
@@ -118,10 +146,6 @@ struct job_access {
   /* Returns the target of the running step, which the caller frees, or "". */
   char *(*describe_running)(struct program *program, const char *id);
 
-  /* Finds the event `started` of the running step, or leaves its timestamp empty. */
-  int (*find_started)(struct program *program, const char *id, struct started *started,
-                      struct error *error);
-
   /* Pushes a step, and never twice. An error says if the step may still run. `source` reads its
      events then; NULL: nobody waits for it. */
   int (*push)(struct program *program, void *source, const char *id, const char *json,
@@ -137,24 +161,5 @@ struct job_access {
   /* Pushes a shutdown, whose turn comes after the waiting steps. */
   int (*shut_down)(struct program *program, const char *id, struct error *error);
 
-  /* The source of the events that a step_watch reads. It calls the handler of the watch from the
-     loop, then waits until events are requested again. */
-  void *(*open)(struct step_watch *watch);
-  void (*close)(void *source);
-  void (*read)(void *source);                      /* requests events; idempotent */
-  void (*expect)(void *source);                    /* `watch.id` or `watch.last` has changed */
-  void (*acknowledge)(void *source, uint64_t seq); /* sets watch.acknowledged to 0 if it is lost */
-  /* Looks what else has happened. It may run the loop. */
-  enum watch_report (*check)(void *source);
-
-  /* Sets the newest entry, and its step. */
-  int (*read_newest)(struct program *program, struct history *history, struct error *error);
-
-  /* Visits the events, the newest first, and may leave out steps whose ids do not begin with
-     `prefix` (NULL: any step). */
-  int (*scan)(struct program *program, const char *prefix, event_visitor *visit, void *owner,
-              struct error *error);
-
-  /* Returns the time in milliseconds since 1970 by the clock of `logged_ms` of events. */
-  int64_t (*read_clock)(struct program *program);
+  const struct event_access *events;
 };

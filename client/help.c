@@ -166,7 +166,7 @@ static const char head[] =
 
 static const char tail[] =
     "\n"
-    "  -u, --redis-url URL  Redis [REDIS_URL]; the TLS options are those of the agent\n"
+    "  -u, --redis-url URL  Redis [REDIS_URL], or http://HOST:PORT [SANDBOX_URL]\n"
     "  -j, --job JOB        the job [JOB_ID]; default: the only one that is alive\n"
     "  --json  one JSON value per line;  -q  only errors;  --color auto|always|never\n"
     "Exit codes: the command's; 124 timed out, 125 not run or unknown, 130 cancelled\n";

@@ -39,12 +39,26 @@ static const struct option flags_of_all[] = {
     {"version", no_argument, NULL, VERSION},
     {NULL, 0, NULL, 0}};
 
+/* The environment shows the key no longer. */
+static void take_key(struct program *program) {
+  char *key = (char *)variable_read("SANDBOX_HTTP_KEY");
+  if (key == NULL)
+    return;
+  program->key = memory_copy(key, strlen(key));
+  explicit_bzero(key, strlen(key));
+  (void)unsetenv("SANDBOX_HTTP_KEY");
+}
+
 void options_begin(struct program *program) {
   static const char *const variables[PROGRAM_TEXTS] = {
       "REDIS_URL",  "JOB_ID",    "REDIS_CACERT", "REDIS_CACERTDIR",
       "REDIS_CERT", "REDIS_KEY", "REDIS_SNI"};
   for (size_t i = 0; i < PROGRAM_TEXTS; i++)
     program->texts[i] = variable_read(variables[i]);
+  const char *url = variable_read("SANDBOX_URL");
+  if (url != NULL)
+    program->texts[PROGRAM_URL] = url;
+  take_key(program);
 }
 
 bool options_fail(struct program *program, const char *format, ...) {

@@ -8,6 +8,7 @@
 #include "base/loop.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
+#include "client/http/http_job.h"
 #include "client/redis/redis_job.h"
 
 #define TURN_MS 200
@@ -26,10 +27,32 @@ static int read_url(struct program *self, struct error *error) {
   return !self->url.secure || self->url.tls != NULL ? 0 : -1;
 }
 
-static void say_away(void *owner, const struct error *why) {
-  struct program *self = owner;
+void program_say_away(void *program, const struct error *why) {
+  struct program *self = program;
   terminal_say(&self->terminal, COLOR_YELLOW, "%s; retrying for up to %d s", why->text,
                ACCESS_TIMEOUT_MS / 1000);
+}
+
+bool program_is_http(const struct program *self) {
+  const char *url = self->texts[PROGRAM_URL];
+  return url != NULL && http_url_is_http(url);
+}
+
+static int begin_http(struct program *self) {
+  struct error error;
+  self->base = loop_event_base_new();
+  self->access = &http_access;
+  if (http_job_begin(self, self->texts[PROGRAM_URL], &error) == 0)
+    return 0;
+  terminal_error(&self->terminal, "%s", error.text);
+  return EXIT_USAGE;
+}
+
+int program_begin_redis(struct program *self) {
+  if (!program_is_http(self))
+    return program_begin(self);
+  terminal_error(&self->terminal, "%s needs Redis, and does not work over HTTP", self->command);
+  return EXIT_USAGE;
 }
 
 int program_begin(struct program *self) {
@@ -40,6 +63,8 @@ int program_begin(struct program *self) {
     terminal_error(&self->terminal, "no Redis URL: pass -u URL, or set REDIS_URL");
     return EXIT_USAGE;
   }
+  if (program_is_http(self))
+    return begin_http(self);
   if (job != NULL && utf8_valid_prefix(job, strlen(job)) != strlen(job)) {
     terminal_error(&self->terminal, "-j is not UTF-8: %s", job);
     return EXIT_CLIENT;
@@ -49,7 +74,7 @@ int program_begin(struct program *self) {
   (void)snprintf(name, sizeof name, "sandbox-%s", self->command);
   self->base = loop_event_base_new();
   self->redis = pipeline_new(self->base, &self->url, name);
-  pipeline_on_away(self->redis, say_away, self);
+  pipeline_on_away(self->redis, program_say_away, self);
   pipeline_stop_on(self->redis, &self->signal);
   self->access = &redis_access;
   return 0;
@@ -74,6 +99,7 @@ bool program_wait_for_start(struct program *self, int64_t end_ms) {
 
 void program_end(struct program *self) {
   pipeline_free(self->redis);
+  http_job_end(self->http);
   if (self->base != NULL)
     event_base_free(self->base);
   if (self->has_keys)
@@ -82,4 +108,7 @@ void program_end(struct program *self) {
   tls_free(self->url.tls);
   redis_url_release(&self->url);
   free(self->given_url);
+  if (self->key != NULL)
+    explicit_bzero(self->key, strlen(self->key));
+  free(self->key);
 }

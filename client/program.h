@@ -13,13 +13,13 @@
 
 /*
  * What all commands of `sandbox` share: the common options, the terminal, and the connection to
- * Redis. main.c makes it, options.h fills in the options, and each command begins and ends the
- * rest.
+ * Redis or to the agent. main.c makes it, options.h fills in the options, and each command begins
+ * and ends the rest.
  */
 
 /* Options whose values are texts. Each has an environment variable, too. */
 enum program_text {
-  PROGRAM_URL,
+  PROGRAM_URL, /* of -u or, unless it is given, of an agent or of Redis */
   PROGRAM_JOB,
   PROGRAM_CACERT,
   PROGRAM_CACERTDIR,
@@ -48,6 +48,8 @@ struct program {
   bool has_keys;
   struct event_base *base;
   const struct job_access *access;
+  char *key;              /* SANDBOX_HTTP_KEY, which is not in the environment anymore */
+  struct http_job *http;  /* NULL over Redis */
   struct pipeline *redis; /* answers commands; NULL over HTTP */
   int signal;             /* one that has arrived, after which calls stop soon; 0: none */
 };
@@ -58,9 +60,15 @@ struct program {
 /* A probe waits 1 s by default, in which the program also starts and ends. */
 #define PROGRAM_PING_MS 900
 
-/* Connects to Redis. Each command calls it once, after it has checked its usage. Returns 0, or the
-   exit code after an error message. */
+/* Whether the URL is that of an agent. */
+bool program_is_http(const struct program *self);
+
+/* Connects to Redis or to the agent. Each command calls it once, after it has checked its usage.
+   Returns 0, or the exit code after an error message. */
 int program_begin(struct program *self);
+
+/* The same for a command that only works with Redis. */
+int program_begin_redis(struct program *self);
 
 /* Calls program_begin, and finds the job if none was named. */
 int program_begin_job(struct program *self);
@@ -70,5 +78,8 @@ void program_turn(struct program *self);
 
 /* Does so until this time. Returns false when it is over, and after a signal. */
 bool program_wait_for_start(struct program *self, int64_t end_ms);
+
+/* Says why the peer is away. */
+void program_say_away(void *program, const struct error *why);
 
 void program_end(struct program *self);

@@ -33,7 +33,7 @@ static void print_summary(const struct doctor *self) {
 int doctor_command(struct program *program, int argc, char **argv) {
   if (!options_none(program, argc, argv))
     return COMMAND_USAGE;
-  const int begun = program_begin(program);
+  const int begun = program_begin_redis(program);
   if (begun != 0)
     return begun;
   struct doctor self = {.program = program};

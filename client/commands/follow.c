@@ -222,8 +222,12 @@ static void show_missed(struct follow *self, uint64_t missed, char note[64]) {
   (void)snprintf(note, 64, "… %s line%s trimmed …", count.text, missed == 1 ? " was" : "s were");
   if (!self->program->json)
     end_open_lines(self);
-  terminal_error(&self->program->terminal, "%s line%s missing: the stream was trimmed", count.text,
-                 missed == 1 ? " is" : "s are");
+  if (self->program->access->missed_cause == NULL)
+    terminal_error(&self->program->terminal, "%llu line%s missing", (unsigned long long)missed,
+                   missed == 1 ? " is" : "s are");
+  else
+    terminal_error(&self->program->terminal, "%s line%s missing: %s", count.text,
+                   missed == 1 ? " is" : "s are", self->program->access->missed_cause);
 }
 
 static void show_event(struct follow *self, struct followed *step, const struct event_view *view) {

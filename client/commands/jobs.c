@@ -95,7 +95,7 @@ static int list(struct program *program, const struct texts *ids) {
 int jobs_command(struct program *program, int argc, char **argv) {
   if (!options_none(program, argc, argv))
     return COMMAND_USAGE;
-  int code = program_begin(program);
+  int code = program_begin_redis(program);
   if (code != 0)
     return code;
   struct texts ids = {0};

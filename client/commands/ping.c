@@ -8,7 +8,7 @@ int ping_command(struct program *program, int argc, char **argv) {
   bool is_alive;
   if (!options_none(program, argc, argv))
     return COMMAND_USAGE;
-  if (program->texts[PROGRAM_JOB] == NULL) {
+  if (program->texts[PROGRAM_JOB] == NULL && !program_is_http(program)) {
     terminal_error(&program->terminal, "ping needs a job: pass -j JOB, or set JOB_ID");
     return EXIT_USAGE;
   }

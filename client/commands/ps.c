@@ -24,7 +24,8 @@ static int read_view(struct program *program, struct view *self, struct error *e
     return -1;
   for (size_t i = 0; i < self->steps.count; i++)
     if (self->steps.list[i].is_running)
-      return program->access->find_started(program, self->steps.list[i].id, &self->started, error);
+      return program->access->events->find_started(program, self->steps.list[i].id, &self->started,
+                                                   error);
   return 0;
 }
 
@@ -69,9 +70,13 @@ static int print_head(struct program *program, const struct view *self, struct e
   struct buffer line = {0};
   int64_t results = 0;
   char version[64];
-  if (pipeline_length(program->redis, program->keys.results, &results, error) != 0)
+  char *info = NULL;
+  if (program->redis == NULL)
+    results = (int64_t)job_agent_figure(&self->agent, "unread");
+  else if (pipeline_length(program->redis, program->keys.results, &results, error) == 0)
+    info = redis_info_read(program);
+  else
     return -1;
-  char *info = redis_info_read(program);
   buffer_add_string(&line, "JOB ");
   printable_add(&line, program->job, strlen(program->job));
   buffer_add_string(&line, "   ");

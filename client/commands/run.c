@@ -104,10 +104,13 @@ static int check_missed(const struct run_step *self, const struct exchange *exch
   const uint64_t missed = exchange->missed;
   if (missed == 0)
     return exchange->outcome.code;
-  terminal_error(&self->program->terminal,
-                 "%s event%s missing: the stream was trimmed before %s could be read",
-                 figure_count((int64_t)missed).text, missed == 1 ? " is" : "s are",
-                 missed == 1 ? "it" : "they");
+  if (self->program->access->missed_cause == NULL)
+    terminal_error(&self->program->terminal, "%llu line%s missing", (unsigned long long)missed,
+                   missed == 1 ? " is" : "s are");
+  else
+    terminal_error(&self->program->terminal, "%s event%s missing: %s before %s could be read",
+                   figure_count((int64_t)missed).text, missed == 1 ? " is" : "s are",
+                   self->program->access->missed_cause, missed == 1 ? "it" : "they");
   return EXIT_CLIENT;
 }
 
@@ -229,7 +232,8 @@ static bool is_relative(const char *path) {
    of version 0.2 does not say where steps start, and the path stays relative. */
 static int make_absolute(struct run_step *self, const struct job_agent *agent,
                          struct error *error) {
-  const char *start = json_field_text(agent->heartbeat, "WorkingDirectory", NULL);
+  const char *start =
+      cJSON_GetStringValue(cJSON_GetObjectItem(agent->heartbeat, "WorkingDirectory"));
   if (!is_relative(self->directory))
     return 0;
   if (!agent->is_alive && self->detach)

@@ -347,7 +347,7 @@ static int show_once(struct top *self) {
 int top_command(struct program *program, int argc, char **argv) {
   if (!options_none(program, argc, argv))
     return COMMAND_USAGE;
-  int code = program_begin(program);
+  int code = program_begin_redis(program);
   if (code != 0)
     return code;
   struct top self = {.program = program};

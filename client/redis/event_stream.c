@@ -58,7 +58,7 @@ struct event_stream {
 
 static void on_reply(void *owner, const struct reply *reply);
 
-void event_stream_read(void *source) {
+static void read_source(void *source) {
   struct event_stream *self = source;
   char count[16];
   if (self->is_reading)
@@ -172,8 +172,7 @@ static void on_newest(void *context, const struct reply *reply) {
   buffer_release(&space);
 }
 
-int event_stream_read_newest(struct program *program, struct history *history,
-                             struct error *error) {
+static int read_newest(struct program *program, struct history *history, struct error *error) {
   *history = (struct history){.newest = "0-0"};
   return pipeline_call(program->redis,
                        WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"), on_newest,
@@ -183,7 +182,7 @@ int event_stream_read_newest(struct program *program, struct history *history,
 static int read_newest_entry(struct program *program, char entry[ENTRY_ID_SIZE],
                              struct error *error) {
   struct history history;
-  const int result = event_stream_read_newest(program, &history, error);
+  const int result = read_newest(program, &history, error);
   if (result == 0)
     (void)snprintf(entry, ENTRY_ID_SIZE, "%s", history.newest);
   return result;
@@ -201,7 +200,7 @@ int event_stream_check_rights(void *source, struct error *error) {
 
 /* --- begin and end ---------------------------------------------------------------------------- */
 
-void *event_stream_open(struct step_watch *watch) {
+static void *open_source(struct step_watch *watch) {
   struct program *program = watch->program;
   struct event_stream *self = memory_allocate(sizeof *self);
   *self = (struct event_stream){.watch = watch,
@@ -213,7 +212,7 @@ void *event_stream_open(struct step_watch *watch) {
   return self;
 }
 
-void event_stream_close(void *source) {
+static void close_source(void *source) {
   struct event_stream *self = source;
   pipeline_free(self->reader);
   pipeline_forget(self->program->redis, self);
@@ -222,7 +221,7 @@ void event_stream_close(void *source) {
   free(self);
 }
 
-void event_stream_expect(void *source) {
+static void expect(void *source) {
   struct event_stream *self = source;
   self->gone[0] = '\0';
 }
@@ -234,7 +233,7 @@ static void on_acknowledged(void *owner, const struct reply *reply) {
     self->watch->acknowledged = 0;
 }
 
-void event_stream_acknowledge(void *source, uint64_t seq) {
+static void acknowledge(void *source, uint64_t seq) {
   struct event_stream *self = source;
   redis_job_acknowledge(self->program, self->watch->id, seq, on_acknowledged, self);
 }
@@ -289,13 +288,15 @@ static bool has_read_all(struct event_stream *self) {
   return entry_compare(self->watch->last, self->gone) >= 0;
 }
 
-enum watch_report event_stream_check(void *source) {
+static enum watch_report check(void *source) {
   struct event_stream *self = source;
   struct step_watch *watch = self->watch;
   struct pipeline *redis = self->program->redis;
   const int64_t now_ms = clock_monotonic_ms();
   if (pipeline_away_ms(self->reader) > ACCESS_TIMEOUT_MS) {
-    pipeline_connection_error(self->reader, &watch->error);
+    struct error why;
+    pipeline_connection_error(self->reader, &why);
+    (void)error_set(&watch->error, "redis is gone: %s", why.text);
     return WATCH_PEER_GONE;
   }
   pipeline_report_away(redis);
@@ -365,8 +366,8 @@ static int scan_backward(struct program *program, const char *key, struct backwa
   return result;
 }
 
-int event_stream_scan(struct program *program, const char *prefix, event_visitor *visit,
-                      void *owner, struct error *error) {
+static int scan(struct program *program, const char *prefix, event_visitor *visit, void *owner,
+                struct error *error) {
   struct backward_scan scan = {.visit = visit, .owner = owner, .at = "+"};
   (void)prefix;
   if (scan_backward(program, program->keys.events, &scan, error) != 0)
@@ -376,7 +377,7 @@ int event_stream_scan(struct program *program, const char *prefix, event_visitor
              : 0;
 }
 
-int64_t event_stream_read_clock(struct program *program) {
+static int64_t read_clock(struct program *program) {
   struct error ignored;
   int64_t ms;
   const int result = pipeline_call(program->redis, WORDS("TIME"), reply_to_time, &ms, &ignored);
@@ -416,7 +417,18 @@ int event_stream_find_started_of(struct program *program, const char *events_key
   return scan_backward(program, events_key, &scan, error);
 }
 
-int event_stream_find_started(struct program *program, const char *id, struct started *started,
-                              struct error *error) {
+static int find_started(struct program *program, const char *id, struct started *started,
+                        struct error *error) {
   return event_stream_find_started_of(program, program->keys.events, id, started, error);
 }
+
+const struct event_access redis_event_access = {.open = open_source,
+                                                .close = close_source,
+                                                .read = read_source,
+                                                .expect = expect,
+                                                .acknowledge = acknowledge,
+                                                .check = check,
+                                                .read_newest = read_newest,
+                                                .scan = scan,
+                                                .read_clock = read_clock,
+                                                .find_started = find_started};

@@ -128,7 +128,7 @@ static bool read_member(struct json_text *text, struct event_member *self) {
 
 /* A newer agent may write other kinds, which have the number after the last one. */
 static enum step_event_kind read_kind(const struct event_member *member) {
-  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
+  static const char *const names[] = {"started", "stdout", "stderr", "completed", "gap"};
   const size_t count = sizeof names / sizeof *names;
   size_t i = 0;
   while (i < count && (member->length != strlen(names[i]) ||
@@ -211,15 +211,15 @@ static int read_digits(const char *text, size_t count) {
 }
 
 /* sscanf(3) takes longer than all other work of a recording. */
-bool event_read_time(const struct event_view *self, int64_t *unix_ms) {
+bool event_parse_time(const char *timestamp, size_t length, int64_t *unix_ms) {
   static const struct {
     size_t at, count;
   } parts[] = {{0, 4}, {5, 2}, {8, 2}, {11, 2}, {14, 2}, {17, 2}, {20, 3}};
   int values[7];
-  if (self->timestamp_length < 23)
+  if (length < 23)
     return false;
   for (size_t i = 0; i < 7; i++)
-    if ((values[i] = read_digits(self->timestamp + parts[i].at, parts[i].count)) < 0)
+    if ((values[i] = read_digits(timestamp + parts[i].at, parts[i].count)) < 0)
       return false;
   struct tm tm = {.tm_year = values[0] - 1900,
                   .tm_mon = values[1] - 1,
@@ -229,4 +229,8 @@ bool event_read_time(const struct event_view *self, int64_t *unix_ms) {
                   .tm_sec = values[5]};
   *unix_ms = (int64_t)timegm(&tm) * 1000 + values[6];
   return true;
+}
+
+bool event_read_time(const struct event_view *self, int64_t *unix_ms) {
+  return event_parse_time(self->timestamp, self->timestamp_length, unix_ms);
 }

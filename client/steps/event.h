@@ -48,6 +48,9 @@ bool event_read(struct event_view *self, const struct reply *entry, struct buffe
 bool event_read_json(struct event_view *self, const char *entry, const char *json, size_t length,
                      struct buffer *space);
 
+/* The kind of an event over HTTP that stands for events which are no longer held. */
+#define EVENT_GAP ((enum step_event_kind)(STEP_EVENT_COMPLETED + 1))
+
 /* Called for each event, the newest first. Returns whether to go on. */
 typedef bool event_visitor(void *owner, const struct event_view *view);
 
@@ -68,3 +71,4 @@ bool event_read_completed(const struct event_view *self, struct completion *comp
 
 /* Converts the timestamp to milliseconds since 1970. Returns false if there is none. */
 bool event_read_time(const struct event_view *self, int64_t *unix_ms);
+bool event_parse_time(const char *timestamp, size_t length, int64_t *unix_ms);

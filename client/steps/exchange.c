@@ -210,7 +210,7 @@ static void acknowledge(struct exchange *self) {
   if (events > 0 ? !is_much && passed_ms < READ_MS && !is_over : !is_blocked || passed_ms < SIGN_MS)
     return;
   self->watch.acknowledged = self->seq;
-  self->program->access->acknowledge(self->watch.source, self->seq);
+  self->program->access->events->acknowledge(self->watch.source, self->seq);
   self->unacknowledged_bytes = 0;
   self->acknowledged_ms = now_ms;
 }

@@ -155,7 +155,7 @@ int history_find(struct program *program, const struct history_query *query,
   const struct job_access *access = program->access;
   *history = listed;
   if ((query->id != NULL && find_in_lists(program, query->id, &listed, error) != 0) ||
-      access->read_newest(program, history, error) != 0)
+      access->events->read_newest(program, history, error) != 0)
     return -1;
   (void)snprintf(history->after, ENTRY_ID_SIZE, "%s", history->newest);
   if (query->id != NULL)
@@ -163,9 +163,9 @@ int history_find(struct program *program, const struct history_query *query,
   const bool wants_old_events =
       query->id != NULL || (query->has_lines ? query->lines > 0 : query->has_age);
   if (query->has_age)
-    search.since_ms = access->read_clock(program) - query->age_ms;
+    search.since_ms = access->events->read_clock(program) - query->age_ms;
   if (wants_old_events && strcmp(history->newest, "0-0") != 0 &&
-      access->scan(program, query->id, visit_event, &search, error) != 0)
+      access->events->scan(program, query->id, visit_event, &search, error) != 0)
     return -1;
   history->is_cut |= wants_old_events ? query->has_lines && search.lines >= query->lines
                                       : strcmp(history->newest, "0-0") != 0;

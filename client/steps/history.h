@@ -31,7 +31,7 @@ struct history {
   int64_t unix_ms;            /* its time; 0: unknown */
 };
 
-/* Returns 0, or -1 with the error, also if no step, or more than one, has an id with this prefix. */
+/* Returns 0, or -1 with the error, also if no step or more than one has an id with this prefix. */
 int history_find(struct program *program, const struct history_query *query,
                  struct history *history, struct error *error);
 

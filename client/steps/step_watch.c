@@ -31,7 +31,7 @@ static int behind(const struct step_watch *self) {
 void step_watch_read(struct step_watch *self) {
   self->wants_events = true;
   if (behind(self) < 0)
-    self->program->access->read(self->source);
+    self->program->access->events->read(self->source);
 }
 
 LOOP_CALLBACK(on_writable, struct step_watch *self) {
@@ -57,7 +57,7 @@ void step_watch_begin(struct step_watch *self, struct program *program,
                       const struct step_watch_handler *handler, void *owner) {
   *self =
       (struct step_watch){.program = program, .handler = handler, .owner = owner, .signal_fd = -1};
-  self->source = program->access->open(self);
+  self->source = program->access->events->open(self);
   self->tick = loop_timer_new(program->base, on_tick, self);
   loop_timer_start(self->tick, TICK_MS);
 }
@@ -85,7 +85,7 @@ int step_watch_take_signal(struct step_watch *self) {
 }
 
 void step_watch_end(struct step_watch *self) {
-  self->program->access->close(self->source);
+  self->program->access->events->close(self->source);
   self->program->signal = 0;
   free(self->running);
   free(self->command);
@@ -108,7 +108,7 @@ void step_watch_expect(struct step_watch *self, const char *id) {
   self->step = WATCH_STEP_WAITS;
   self->is_loss_reported = false;
   self->checked_ms = self->alive_ms = self->present_ms = clock_monotonic_ms();
-  self->program->access->expect(self->source);
+  self->program->access->events->expect(self->source);
 }
 
 void step_watch_set_started(struct step_watch *self) {
@@ -132,7 +132,7 @@ static void remember_running(struct step_watch *self, const char *id) {
   free(self->command);
   self->running = memory_copy(id, strlen(id));
   self->command = self->program->access->describe_running(self->program, id);
-  (void)self->program->access->find_started(self->program, id, &self->started, &ignored);
+  (void)self->program->access->events->find_started(self->program, id, &self->started, &ignored);
 }
 
 static void name_running(const struct step_watch *self, size_t before, struct buffer *text) {
@@ -208,9 +208,7 @@ int step_watch_fail_agent(struct step_watch *self) {
 }
 
 int step_watch_fail_peer(struct step_watch *self) {
-  terminal_error(&self->program->terminal, "%s is gone: %s", self->program->access->peer,
-                 self->error.text);
-  return EXIT_CLIENT;
+  return terminal_fail(&self->program->terminal, &self->error);
 }
 
 enum watch_report step_watch_turn(struct step_watch *self) {
@@ -225,7 +223,7 @@ enum watch_report step_watch_turn(struct step_watch *self) {
   if (self->program->signal != 0)
     return WATCH_SIGNAL;
   if (self->output != WATCH_OUTPUT_LOST || self->is_loss_reported)
-    return self->program->access->check(self->source);
+    return self->program->access->events->check(self->source);
   self->is_loss_reported = true;
   return WATCH_OUTPUT_GONE;
 }
