@@ -424,7 +424,7 @@ static size_t mask_chunk(struct mask_stream *self, char *text, size_t length, bo
     return length;
   needles_prepare(needles);
   size_t held = mask_stream_held(self);
-  if (held > 0)
+  if (held > 0 && self->tail != NULL)
     memcpy(text, self->tail + self->depth - held, held);
   if (self->known != needles->prepared || self->drops != self->masker->drops)
     follow_again(self);

@@ -76,13 +76,13 @@ HTTP_TEST(a_repeated_put_can_be_answered_with_the_stream) {
   struct http_stream *rest = http_stream_put(http, "/steps/1?after=1", HTTP_NDJSON, mark());
   assert_non_null(strstr(http_stream_next(rest), "\"seq\":2"));
   assert_string_equal(http_steps_file(http, "ran"), "1\n");
-  struct http_stream *const streams[] = {first, second, third, late, rest};
-  for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-    http_stream_free(streams[i]);
+  struct http_stream *const streams[] = {first, second, third, late, rest, NULL};
+  for (struct http_stream *const *stream = streams; *stream != NULL; stream++)
+    http_stream_free(*stream);
 }
 
 static void expect_conflict(struct http_agent *http, const char *id) {
-  static const char *const others[] = {"{\"command\":\"false\"}", TRUE_STEP " ", " " TRUE_STEP,
+  static const char *const others[] = {"{\"command\":\"false\"}", (TRUE_STEP " "), (" " TRUE_STEP),
                                        "{\"command\":\"truE\"}", "{\"kind\":\"shutdown\"}"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     http_steps_expect_error(http, 409, "conflict", "PUT", path_of(id), others[i]);

@@ -288,8 +288,8 @@ HTTP_TEST(events_and_results_are_those_of_once) {
       "{'stepId':'1','command':'printf','args':['\\\\377\\\\000x\\n'],'raw':true}",
       "{'stepId':'1','command':'no-such-command'}",
       "{'stepId':'1','command':'sleep','args':['30'],'timeoutSeconds':1}",
-      "{'stepId':'1','command':'echo','args':['s3cr3t-value'],'env':{'S':'s3cr3t-value'},"
-      "'secrets':['S']}",
+      ("{'stepId':'1','command':'echo','args':['s3cr3t-value'],'env':{'S':'s3cr3t-value'},"
+       "'secrets':['S']}"),
       "{'stepId':'1','kind':'readFile','path':'/proc/version'}",
       "{'stepId':'1','kind':'readFile','path':'/nowhere'}",
       "{'stepId':'1','kind':'listFiles','path':'/nowhere'}",

@@ -70,7 +70,7 @@ double http_steps_metric(struct http_agent *http, const char *sample) {
   const char *line = strstr(text, formatted("\n%s ", sample));
   if (line == NULL)
     fail_msg("no %s in %s", sample, text);
-  return strtod(line + strlen(sample) + 2, NULL);
+  return line != NULL ? strtod(line + strlen(sample) + 2, NULL) : 0;
 }
 
 double http_steps_health(struct http_agent *http, const char *member) {
@@ -263,7 +263,7 @@ static void check_line(struct http_stream *self, const char *text, const char *i
     fail_msg("the id is %s: %s", id != NULL ? id : "(none)", text);
   if (self->is_sse && seq == NULL && (id != NULL || name == NULL || strcmp(name, "result") != 0))
     fail_msg("the result is not the event `result`, or has an id: %s", text);
-  if (first != NULL)
+  if (first != NULL && seq != NULL)
     self->missing += seq->valuedouble - first->valuedouble + 1;
   if (seq != NULL)
     self->last_seq = seq->valuedouble;
