@@ -257,6 +257,7 @@ HTTP_TEST(the_agent_wants_its_key) {
   static const char *const environment[] = {"SANDBOX_HTTP_KEY=" KEY, NULL};
   http_agent_start(http, NULL, environment);
   http_sandbox_expect(http, "SANDBOX_HTTP_KEY=" KEY " $S run -- echo a", 0, "a\n", "");
+  http_sandbox_expect(http, "SANDBOX_HTTP_KEY=" KEY "-wrong $S -q ping", 0, "", "");
   http_sandbox_expect(http, "$S run -- echo a", 125, "",
                       "sandbox: the agent wants a key: set SANDBOX_HTTP_KEY\n");
   http_sandbox_expect(http, "SANDBOX_HTTP_KEY=" KEY "-wrong $S ps", 125, "",
