@@ -249,6 +249,21 @@ static struct http_exchange *oldest(const struct http_server *self, enum connect
   return NULL;
 }
 
+/* A connection whose client does not read its response, and had no key for the request. Such
+   clients could otherwise occupy all connections. */
+static struct http_exchange *stuck_without_key(const struct http_server *self) {
+  LIST_FOR_EACH (struct http_exchange, exchange, &self->connections, node)
+    if (exchange->state == CONNECTION_SERVING && !exchange->is_authorized)
+      return exchange;
+  return NULL;
+}
+
+/* The connection that gives way to a new one; NULL: none. */
+static struct http_exchange *least_needed(const struct http_server *self) {
+  struct http_exchange *waiting = oldest(self, CONNECTION_READING_HEADER);
+  return waiting != NULL ? waiting : stuck_without_key(self);
+}
+
 static void add_connection(struct http_server *self, int fd, bool is_tcp) {
   const int on = 1;
   struct http_exchange *waiting = NULL;
@@ -257,7 +272,7 @@ static void add_connection(struct http_server *self, int fd, bool is_tcp) {
   if (self->lingering_count >= HTTP_CONNECTIONS_MAX)
     connection_free(oldest(self, CONNECTION_LINGERING));
   const bool is_full = self->connection_count >= HTTP_CONNECTIONS_MAX;
-  if (is_full && (waiting = oldest(self, CONNECTION_READING_HEADER)) != NULL)
+  if (is_full && (waiting = least_needed(self)) != NULL)
     connection_free(waiting);
   struct http_exchange *exchange = connection_new(self, self->base, fd, is_tcp);
   if (is_full && waiting == NULL)

@@ -1,0 +1,70 @@
+/* What hostile and careless clients of `agent --http` do to the others: each test is about a way in
+   which one client could harm another one, or the program. */
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/http_steps.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+TEST_OVERLAP(4)
+
+#define KEY "1c6b1d0e-4f5a-4a55"
+#define WITH_KEY "Authorization: Bearer " KEY "\r\n"
+#define JSON "Content-Type: application/json\r\n"
+#define TRUE_STEP "{\"command\":\"true\"}"
+
+static const char *const with_key[] = {"SANDBOX_HTTP_KEY=" KEY, NULL};
+
+/* --- clients that do not read ----------------------------------------------------------------- */
+
+enum { CONNECTIONS_MAX = 64 };
+
+/* Sends requests that need no key as long as the kernel takes them. */
+static void send_requests(struct http_client *client) {
+  static const char request[] = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+  char text[64 * (sizeof request - 1)];
+  for (size_t i = 0; i < sizeof text; i += sizeof request - 1)
+    memcpy(text + i, request, sizeof request - 1);
+  /* A request that is cut is refused, which ends the connection, so only whole ones are sent. */
+  while (send(http_client_fd(client), text, sizeof text, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         (ssize_t)sizeof text)
+    continue;
+}
+
+static bool has_unread_requests(struct http_client *client) {
+  int unread = 0;
+  assert_return_code(ioctl(http_client_fd(client), SIOCOUTQ, &unread), 0);
+  return unread > 0;
+}
+
+static bool sleeps(struct http_agent *http) {
+  const pid_t pid = agent_process_pid(http->process);
+  return proc_sleeps_in(pid, SYS_epoll_wait) || proc_sleeps_in(pid, SYS_epoll_pwait);
+}
+
+/* The agent sleeps although it has not read all requests: it waits for clients that read. */
+static bool are_all_stuck(void *context) {
+  struct http_agent *http = context;
+  for (int i = 0; i < http->client_count; i++)
+    send_requests(http->clients[i]);
+  for (int i = 0; i < http->client_count; i++)
+    if (!has_unread_requests(http->clients[i]))
+      return false;
+  return sleeps(http);
+}
+
+HTTP_TEST(clients_without_the_key_do_not_lock_others_out) {
+  http_agent_start(http, NULL, with_key);
+  for (int i = 0; i < CONNECTIONS_MAX; i++)
+    (void)http_agent_connect(http);
+  assert_true(wait_until(are_all_stuck, http, WAIT_BOUND_MS));
+  struct http_client *client = http_agent_connect(http);
+  http_agent_expect_status(http, http_client_request(client, "GET", "/steps", WITH_KEY, NULL), 200);
+}
