@@ -264,11 +264,19 @@ static struct http_exchange *least_needed(const struct http_server *self) {
   return waiting != NULL ? waiting : stuck_without_key(self);
 }
 
+/* The kernel would otherwise hold megabytes for a client that does not read. It would also accept
+   more only after a part of these megabytes, so that a client that reads slowly would seem to be
+   stuck. */
+static void set_up_socket(int fd) {
+  const int on = 1, unsent = HTTP_SOCKET_UNSENT_MAX;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
 static void add_connection(struct http_server *self, int fd, bool is_tcp) {
-  const int on = 1;
   struct http_exchange *waiting = NULL;
   if (is_tcp)
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_up_socket(fd);
   if (self->lingering_count >= HTTP_CONNECTIONS_MAX)
     connection_free(oldest(self, CONNECTION_LINGERING));
   const bool is_full = self->connection_count >= HTTP_CONNECTIONS_MAX;
