@@ -77,6 +77,7 @@ static bool write_lines(struct reader *self) {
   if (length == 0)
     return false;
   write_bytes(self, bytes, length);
+  self->is_within_event = bytes[length - 1] != '\n';
   event_cursor_advance(&self->cursor, length);
   self->is_within_event = bytes[length - 1] != '\n';
   return true;
@@ -152,10 +153,12 @@ void reader_notify(struct reader *self) {
 
 /* --- the life of a reader --------------------------------------------------------------------- */
 
+/* Within an event the client has something to read, even if it reads slowly. */
 static void break_silence(struct reader *self) {
   int64_t quiet_ms = clock_monotonic_ms() - self->written_ms;
   if (quiet_ms >= READER_QUIET_MS) {
-    write_text(self, self->form == READER_SSE ? ":\n\n" : "\n");
+    if (!self->is_within_event)
+      write_text(self, self->form == READER_SSE ? ":\n\n" : "\n");
     quiet_ms = 0;
   }
   loop_timer_start(self->timer, READER_QUIET_MS - quiet_ms);
@@ -165,7 +168,7 @@ LOOP_CALLBACK(on_timer, struct reader *self) {
   if (self->form == READER_WAITS) {
     self->form = READER_STATE;
     reader_respond_state(self->step, self->exchange);
-  } else if (reader_is_stream(self) && !self->has_begun_result && !self->is_within_event) {
+  } else if (reader_is_stream(self) && !self->has_begun_result) {
     break_silence(self);
   }
 }

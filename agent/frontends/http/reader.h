@@ -39,7 +39,7 @@ struct reader {
   struct http_exchange *exchange;
   enum reader_form form;
   struct event_cursor cursor; /* of a stream */
-  bool is_within_event;       /* its beginning was written */
+  bool is_within_event;       /* of a stream: a part of it was written */
   bool has_begun_result;
   size_t result_written;
   struct event *timer; /* the end of a wait, or silence */
