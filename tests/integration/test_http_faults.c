@@ -68,3 +68,27 @@ HTTP_TEST(clients_without_the_key_do_not_lock_others_out) {
   struct http_client *client = http_agent_connect(http);
   http_agent_expect_status(http, http_client_request(client, "GET", "/steps", WITH_KEY, NULL), 200);
 }
+
+/* --- clients that leave ----------------------------------------------------------------------- */
+
+static void send_call(struct http_client *client) {
+  http_client_send_request(client, "POST", "/execute", JSON,
+                           "{\"params\":{\"command\":\"sleep 1000\"}}");
+}
+
+static void expect_cancelled(struct http_agent *http, struct http_client *client) {
+  const struct http_response *response = http_client_response(client);
+  http_agent_expect_status(http, response, 200);
+  assert_non_null(strstr(response->body, "cancelled"));
+}
+
+HTTP_TEST(closing_the_sending_side_cancels_every_call_that_was_pipelined) {
+  static const char *const arguments[] = {"--stdio", NULL};
+  http_agent_start(http, arguments, NULL);
+  struct http_client *client = http_agent_connect(http);
+  for (int i = 0; i < 3; i++)
+    send_call(client);
+  http_client_end_input(client);
+  for (int i = 0; i < 3; i++)
+    expect_cancelled(http, client);
+}

@@ -263,6 +263,7 @@ static void clear_exchange(struct http_exchange *self) {
   self->response = RESPONSE_NONE;
   self->body_written = 0;
   self->is_long = self->is_authorized = self->is_chunked = self->is_open_stream = false;
+  self->is_reported_gone = false;
   request_reader_reset(&self->reader);
 }
 
