@@ -92,3 +92,27 @@ HTTP_TEST(closing_the_sending_side_cancels_every_call_that_was_pipelined) {
   for (int i = 0; i < 3; i++)
     expect_cancelled(http, client);
 }
+
+static bool has_one_connection(void *context) {
+  return http_steps_metric(context, "sandbox_http_connections") == 1;
+}
+
+static bool was_all_received(void *context) {
+  return !has_unread_requests(context);
+}
+
+/* Only what is behind the request stays unread. */
+HTTP_TEST(a_reset_connection_is_closed_although_bytes_of_it_are_unread) {
+  http_agent_start_tcp(http, NULL, NULL);
+  http_steps_hold(http, "1", ":");
+  struct http_client *client = http_client_connect(http->address);
+  http_client_send_request(client, "GET", "/steps/1?wait=60", NULL, NULL);
+  while (http_steps_metric(http, "sandbox_http_connections") != 2)
+    continue;
+  http_client_send_request(client, "GET", "/health", NULL, NULL);
+  assert_true(wait_until(was_all_received, client, WAIT_BOUND_MS));
+  http_client_reset(client);
+  http_client_free(client);
+  assert_true(wait_until(has_one_connection, http, WAIT_BOUND_MS / 2));
+  http_agent_open_gate(http, "1");
+}

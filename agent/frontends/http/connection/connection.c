@@ -361,13 +361,13 @@ LOOP_CALLBACK(on_turn, struct http_exchange *self) {
   connection_advance(self);
 }
 
-/* While a request is served, nothing is read, so that only this finds a connection that was
-   reset. */
+/* While a request is served, nothing is read, so that only this finds a connection that was reset.
+   Bytes that the client sent before that are still there to be read. */
 static bool is_reset(const struct http_exchange *self) {
-  char byte;
+  int reason = 0;
+  socklen_t length = sizeof reason;
   return self->state == CONNECTION_SERVING &&
-         recv(self->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno != EAGAIN &&
-         errno != EINTR;
+         getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &reason, &length) == 0 && reason != 0;
 }
 
 static void on_io(evutil_socket_t fd, short what, void *owner) {
