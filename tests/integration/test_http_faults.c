@@ -116,3 +116,20 @@ HTTP_TEST(a_reset_connection_is_closed_although_bytes_of_it_are_unread) {
   assert_true(wait_until(has_one_connection, http, WAIT_BOUND_MS / 2));
   http_agent_open_gate(http, "1");
 }
+
+/* --- requests that are refused ---------------------------------------------------------------- */
+
+/* The client has read a stream of an agent that was replaced. */
+HTTP_TEST(a_new_step_is_not_run_if_its_stream_begins_after_an_event) {
+  static const char *const fields[] = {HTTP_NDJSON, HTTP_SSE, HTTP_SSE "Last-Event-ID: 3\r\n"};
+  static const char *const targets[] = {"/steps/1?after=3", "/steps/1?after=3", "/steps/1"};
+  http_agent_start(http, NULL, NULL);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    struct http_client *client = http_agent_connect(http);
+    const struct http_response *response =
+        http_client_request(client, "PUT", targets[i], fields[i], TRUE_STEP);
+    http_agent_expect_error(http, response, 409, "ahead");
+  }
+  http_steps_expect_error(http, 404, "not_found", "GET", "/steps/1", NULL);
+  http_agent_expect_no_step(http);
+}

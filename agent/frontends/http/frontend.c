@@ -167,12 +167,16 @@ static bool admit_stream(struct http_frontend *self, struct http_exchange *excha
   return false;
 }
 
+static void reject_ahead(struct http_exchange *exchange) {
+  http_respond_error(exchange, 409, "ahead",
+                     "the step has fewer events: the number is from another agent");
+}
+
 /* Opens a stream that was admitted. */
 static void open_stream(struct http_frontend *self, struct http_exchange *exchange,
                         struct http_step *step, enum reader_form form, uint64_t after) {
   if (after > step->events.last_seq) {
-    http_respond_error(exchange, 409, "ahead",
-                       "the step has fewer events: the number is from another agent");
+    reject_ahead(exchange);
     return;
   }
   self->stream_count++;
@@ -318,13 +322,30 @@ static struct http_step *find_or_accept(struct http_frontend *self,
   return NULL;
 }
 
+/* Whether a step with this id would be a new one. */
+static bool is_new(const struct http_frontend *self, const struct http_exchange *exchange) {
+  const char *id = http_exchange_segment(exchange);
+  return steps_find(&self->steps, id) == NULL && !steps_is_remembered(&self->steps, id);
+}
+
+/* Reads `after`, and counts the stream. Returns false if the request is answered. */
+static bool check_stream(struct http_frontend *self, struct http_exchange *exchange,
+                         enum reader_form form, uint64_t *after) {
+  if (!read_after(exchange, form, after))
+    return false;
+  if (*after > 0 && is_new(self, exchange)) {
+    reject_ahead(exchange);
+    return false;
+  }
+  return admit_stream(self, exchange);
+}
+
 /* What the response needs is checked before the step is accepted. */
 static void serve_put(void *owner, struct http_exchange *exchange) {
   struct http_frontend *self = owner;
   const enum reader_form form = preferred_stream(exchange);
   uint64_t after = 0;
-  if (!check_id(exchange) || (form != READER_RESULT && (!read_after(exchange, form, &after) ||
-                                                        !admit_stream(self, exchange))))
+  if (!check_id(exchange) || (form != READER_RESULT && !check_stream(self, exchange, form, &after)))
     return;
   struct http_step *step = find_or_accept(self, exchange);
   buffer_release(http_exchange_body(exchange));
