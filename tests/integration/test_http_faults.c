@@ -133,3 +133,23 @@ HTTP_TEST(a_new_step_is_not_run_if_its_stream_begins_after_an_event) {
   http_steps_expect_error(http, 404, "not_found", "GET", "/steps/1", NULL);
   http_agent_expect_no_step(http);
 }
+
+/* --- the end of the program ------------------------------------------------------------------- */
+
+/* Longer than the end takes, and shorter than results that are unread would delay it. */
+enum { END_MS = 6000 };
+
+HTTP_TEST(a_client_that_waits_for_a_shutdown_does_not_delay_it) {
+  http_agent_start(http, NULL, NULL);
+  http_steps_hold(http, "1", ":");
+  (void)http_steps_put(http, "end", "{\"kind\":\"shutdown\"}");
+  struct http_client *client = http_agent_connect(http);
+  http_client_send_request(client, "GET", "/steps/end?wait=60", NULL, NULL);
+  struct http_client *other = http_agent_connect(http);
+  http_client_send_request(other, "GET", "/steps/1?wait=60", NULL, NULL);
+  http_agent_open_gate(http, "1");
+  http_agent_expect_status(http, http_client_response(other), 200);
+  const int64_t begun_ms = wait_now_ms();
+  assert_int_equal(agent_process_wait(http->process, WAIT_BOUND_MS), 0);
+  assert_in_range(wait_now_ms() - begun_ms, 0, END_MS);
+}

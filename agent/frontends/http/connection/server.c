@@ -375,7 +375,10 @@ void http_server_set_ending(struct http_server *self) {
 }
 
 bool http_server_is_busy(const struct http_server *self) {
-  return oldest(self, CONNECTION_SERVING) != NULL;
+  LIST_FOR_EACH (const struct http_exchange, exchange, &self->connections, node)
+    if (exchange->state == CONNECTION_SERVING && exchange->response != RESPONSE_NONE)
+      return true;
+  return false;
 }
 
 size_t http_server_unsent(const struct http_server *self) {

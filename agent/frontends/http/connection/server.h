@@ -81,7 +81,7 @@ struct http_server *http_server_new(struct event_base *base, const struct log *l
 /* Health answers 503 from now on. */
 void http_server_set_ending(struct http_server *self);
 
-/* Whether any response is not sent yet, or a request is being served. */
+/* Whether any response has begun and is not sent yet. */
 bool http_server_is_busy(const struct http_server *self);
 
 /* Closes all connections at once; closed() is called for the open exchanges. The listener stays the
