@@ -153,3 +153,68 @@ HTTP_TEST(a_client_that_waits_for_a_shutdown_does_not_delay_it) {
   assert_int_equal(agent_process_wait(http->process, WAIT_BOUND_MS), 0);
   assert_in_range(wait_now_ms() - begun_ms, 0, END_MS);
 }
+
+/* --- the key ---------------------------------------------------------------------------------- */
+
+/* Counts the key in the writable memory of the process. Needs root. */
+static int count_key_in_memory(pid_t pid) {
+  unsigned long from, to;
+  int found = 0;
+  char *maps = proc_read(pid, "maps", NULL);
+  const int memory = open(formatted("/proc/%d/mem", (int)pid), O_RDONLY | O_CLOEXEC);
+  assert_non_null(maps);
+  assert_true(memory >= 0);
+  for (const char *line = strtok(maps, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    if (sscanf(line, "%lx-%lx rw-p", &from, &to) != 2 || strstr(line, " rw-p ") == NULL)
+      continue;
+    char *bytes = malloc(to - from), *at = bytes;
+    const ssize_t length = pread(memory, bytes, to - from, (off_t)from);
+    while (length > 0 && (at = memmem(at, (size_t)(bytes + length - at), KEY, strlen(KEY))) != NULL)
+      found += at++ != NULL;
+    free(bytes);
+  }
+  (void)close(memory);
+  free(maps);
+  return found;
+}
+
+/* Requests with the key in each field, two of which arrive together. */
+static void send_keys(struct http_agent *http) {
+  static const char requests[] =
+      "GET /steps HTTP/1.1\r\nHost: a\r\nX-Sandbox-Key: " KEY "\r\n\r\n"
+      "GET /health HTTP/1.1\r\nHost: a\r\nX-Padding: 0123456789\r\n" WITH_KEY "\r\n";
+  struct http_client *client = http_agent_connect(http);
+  http_client_send(client, requests);
+  http_agent_expect_status(http, http_client_response(client), 200);
+  http_agent_expect_status(http, http_client_response(client), 200);
+}
+
+/* The step's supervisor stays with the process that it leaves behind; the next step gets a new
+   one. */
+static void leave_process(struct http_agent *http, const char *id) {
+  const char *path = formatted("/steps/%s", id);
+  (void)http_steps_ask(http, 202, "PUT", path, WITH_KEY,
+                       http_steps_script("sleep 1000 >/dev/null 2>&1 &"));
+  (void)http_steps_ask(http, 200, "GET", formatted("%s?wait=60", path), WITH_KEY, NULL);
+}
+
+/* A supervisor begins as a copy of the agent, and forgets its keys before it reads a file. A
+   sanitizer keeps freed memory. */
+TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct http_agent *http,
+             a_supervisor_that_reads_files_does_not_have_the_key_of_a_request, http_agent_set_up,
+             http_agent_tear_down) {
+  http_agent_start(http, NULL, with_key);
+  const pid_t agent = agent_process_pid(http->process);
+  send_keys(http);
+  leave_process(http, "1");
+  send_keys(http);
+  leave_process(http, "2");
+  (void)http_steps_ask(http, 202, "PUT", "/steps/3", WITH_KEY,
+                       "{\"kind\":\"readFile\",\"path\":\"/dev/null\"}");
+  (void)http_steps_ask(http, 200, "GET", "/steps/3?wait=60", WITH_KEY, NULL);
+  assert_true(count_key_in_memory(agent) > 0);
+  int forgotten = 0; /* only by the supervisor of the last step */
+  for (int i = 0; proc_child_of(agent, i) != 0; i++)
+    forgotten += count_key_in_memory(proc_child_of(agent, i)) == 0;
+  assert_int_equal(forgotten, 1);
+}

@@ -187,12 +187,19 @@ static size_t feed(struct http_exchange *self, const char *bytes, size_t length)
   return used;
 }
 
+/* Frees bytes that may have the key of a request. */
+static void release_pending(struct buffer *pending) {
+  if (pending->length > 0)
+    explicit_bzero(pending->bytes, pending->length);
+  buffer_release(pending);
+}
+
 static void feed_pending(struct http_exchange *self) {
   struct buffer pending = self->pending;
   self->pending = (struct buffer){0};
   const size_t used = feed(self, pending.bytes, pending.length);
   buffer_add(&self->pending, pending.bytes + used, pending.length - used);
-  buffer_release(&pending);
+  release_pending(&pending);
 }
 
 static enum progress read_request(struct http_exchange *self) {
@@ -204,8 +211,11 @@ static enum progress read_request(struct http_exchange *self) {
   const enum progress progress = receive(self, read_size(self), &length);
   if (progress != PROGRESS)
     return progress;
+  const bool is_header = self->state == CONNECTION_READING_HEADER;
   const size_t used = feed(self, self->server->input, length);
   buffer_add(&self->pending, self->server->input + used, length - used);
+  if (is_header || used < length)
+    explicit_bzero(self->server->input, length); /* it may have the key */
   return PROGRESS;
 }
 
@@ -408,7 +418,7 @@ void connection_free(struct http_exchange *self) {
   list_remove(&server->connections, &self->node);
   clear_exchange(self);
   buffer_release(&self->output);
-  buffer_release(&self->pending);
+  release_pending(&self->pending);
   event_free(self->io);
   event_free(self->turn);
   event_free(self->timer);

@@ -10,6 +10,12 @@ const char *http_request_field(const struct http_request *self, const char *name
   return NULL;
 }
 
+void http_request_erase_field(struct http_request *self, const char *name) {
+  char *value = (char *)(uintptr_t)http_request_field(self, name);
+  if (value != NULL)
+    explicit_bzero(value, strlen(value));
+}
+
 static bool is_value(const char *text, size_t length, const char *value) {
   return strlen(value) == length && strncasecmp(text, value, length) == 0;
 }

@@ -44,6 +44,9 @@ struct http_request {
 /* Returns the value of the first field with this name, in any case; NULL if there is none. */
 const char *http_request_field(const struct http_request *self, const char *name);
 
+/* Overwrites the value of the first field with this name, which is "" from now on. */
+void http_request_erase_field(struct http_request *self, const char *name);
+
 /* Whether a field that is a list of values separated by commas has this one, in any case.
    Parameters (";q=1") are ignored. The field may occur several times. */
 bool http_request_lists(const struct http_request *self, const char *name, const char *value);

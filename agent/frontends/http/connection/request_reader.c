@@ -21,6 +21,8 @@ static bool reject_malformed(struct request_reader *self, const char *message) {
 }
 
 void request_reader_reset(struct request_reader *self) {
+  if (self->header != NULL)
+    explicit_bzero(self->header, self->length);
   free(self->header);
   buffer_release(&self->body);
   *self = (struct request_reader){0};

@@ -59,7 +59,8 @@ struct request_reader {
   unsigned digits; /* of the current chunk's size */
 };
 
-/* A reader of zeros expects a request. Makes it one again, for the next request. */
+/* A reader of zeros expects a request. Makes it one again, for the next request. The header is
+   overwritten, because it may have a key. */
 void request_reader_reset(struct request_reader *self);
 
 /* Whether any byte of the current request was read. */

@@ -73,15 +73,25 @@ static bool is_health(const struct http_request *request) {
          strcmp(request->path, "/health") == 0;
 }
 
-/* Returns false if the request is answered. */
-static bool check_access(struct http_server *self, struct http_exchange *exchange) {
-  const struct http_request *request = &exchange->reader.request;
+/* The key must not be found in a supervisor, which begins as a copy of the agent. */
+static enum http_access_result read_access(const struct http_server *self,
+                                           struct http_exchange *exchange) {
+  struct http_request *request = &exchange->reader.request;
   const struct http_access_fields fields = {
       .host = http_request_field(request, "Host"),
       .origin = http_request_field(request, "Origin"),
       .authorization = http_request_field(request, "Authorization"),
       .sandbox_key = http_request_field(request, "X-Sandbox-Key")};
-  switch (http_access_check(&self->options.http->access, exchange->is_tcp, &fields)) {
+  const enum http_access_result result =
+      http_access_check(&self->options.http->access, exchange->is_tcp, &fields);
+  http_request_erase_field(request, "Authorization");
+  http_request_erase_field(request, "X-Sandbox-Key");
+  return result;
+}
+
+/* Returns false if the request is answered. */
+static bool check_access(struct http_server *self, struct http_exchange *exchange) {
+  switch (read_access(self, exchange)) {
   case HTTP_ACCESS_ALLOWED:
     exchange->is_authorized = true;
     return true;
@@ -93,7 +103,7 @@ static bool check_access(struct http_server *self, struct http_exchange *exchang
                        "use an IP address, localhost, or a name of --http-open as the host");
     return false;
   case HTTP_ACCESS_NO_KEY_SENT:
-    if (is_health(request))
+    if (is_health(&exchange->reader.request))
       return true;
     break;
   case HTTP_ACCESS_UNAUTHORIZED:
