@@ -120,14 +120,22 @@ static void advance_closing(struct http_frontend *self) {
   engine_frontend_closed(&self->frontend, 0);
 }
 
+/* What is dropped with a step may leave a store that is still full, and whose oldest event a reader
+   needs now. */
+static void check_store(struct http_frontend *self) {
+  if (event_store_is_blocked(&self->steps.store)) {
+    self->was_blocked = true;
+  } else if (self->was_blocked) {
+    self->was_blocked = false;
+    engine_capacity_freed(&self->frontend);
+  }
+}
+
 /* Decides what happens next. It runs once in each loop iteration in which something was
    recorded. */
 static void advance(struct http_frontend *self) {
   start_next(self);
-  if (self->was_blocked && !event_store_is_blocked(&self->steps.store)) {
-    self->was_blocked = false;
-    engine_capacity_freed(&self->frontend);
-  }
+  check_store(self);
   advance_closing(self);
 }
 
