@@ -353,9 +353,11 @@ static enum progress advance(struct http_exchange *self) {
   return progress;
 }
 
+/* A client that always sends more than is read must not outlast a deadline either. */
 void connection_advance(struct http_exchange *self) {
   switch (advance(self)) {
   case PROGRESS:
+    watch_deadline(self);
     loop_timer_start_now(self->turn);
     break;
   case WAITS:
