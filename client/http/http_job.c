@@ -228,8 +228,8 @@ static int choose(struct program *program, struct error *error) {
   return result;
 }
 
-/* A refused connection is the answer: nobody listens. Health needs no key, and with the key, a probe
-   would delay the agent's idle limit. */
+/* A refused connection is the answer: nobody listens. Health needs no key, and with the key, a
+   probe would delay the agent's idle limit. */
 static int ping(struct program *program, bool *is_alive, struct error *error) {
   struct http_job *self = program->http;
   self->fails_fast = true;

@@ -1,5 +1,5 @@
-/* What hostile and careless clients of `agent --http` do to the others: each test is about a way in
-   which one client could harm another one, or the program. */
+/* Untrusted and careless clients of `agent --http`: each test is about a way in which one client
+   could harm another one, or the program. */
 
 #include <fcntl.h>
 #include <linux/sockios.h>

@@ -8,6 +8,7 @@
 #include "agent/engine/secrets.h"
 #include "agent/exit_code.h"
 #include "agent/frontends/http/connection/server.h"
+#include "agent/frontends/http/figures.h"
 #include "agent/frontends/http/reader.h"
 #include "agent/frontends/http/steps.h"
 #include "agent/frontends/step_counts.h"
@@ -460,48 +461,14 @@ static void on_closed(void *owner, struct http_exchange *exchange, bool is_sent)
   steps_reader_gone(&self->steps, step);
 }
 
-/* A path that is not UTF-8 is omitted. */
-static void add_directory(struct buffer *json) {
-  char *path = kind_default_directory();
-  const size_t length = path != NULL ? strlen(path) : 0;
-  if (length > 0 && utf8_valid_prefix(path, length) == length) {
-    buffer_add_string(json, ",\"workingDirectory\":");
-    buffer_add_json(json, path, length);
-  }
-  free(path);
-}
-
 static void add_health(void *owner, struct buffer *json) {
   const struct http_frontend *self = owner;
-  const struct http_step *running = self->steps.running;
-  buffer_add_string(json, ",\"stepInFlight\":");
-  if (running != NULL)
-    buffer_add_json(json, running->id, strlen(running->id));
-  else
-    buffer_add_string(json, "null");
-  buffer_add_format(json, ",\"waiting\":%zu,\"unread\":%zu", self->steps.waiting_count,
-                    steps_unread(&self->steps));
-  add_directory(json);
-}
-
-static void add_gauge(struct buffer *text, const char *name, const char *help, uint64_t value) {
-  http_metric_begin(text, name, "gauge", NULL, help);
-  http_metric_add(text, name, value);
+  figures_add_health(&self->steps, json);
 }
 
 static void add_metrics(void *owner, struct buffer *text) {
   const struct http_frontend *self = owner;
-  const struct steps *steps = &self->steps;
-  http_metric_begin(text, "sandbox_steps", "counter", NULL, "Steps that are over, by outcome.");
-  http_metric_add(text, "sandbox_steps_total{outcome=\"ok\"}", self->counts.ok);
-  http_metric_add(text, "sandbox_steps_total{outcome=\"failed\"}", self->counts.failed);
-  http_metric_add(text, "sandbox_steps_total{outcome=\"timed_out\"}", self->counts.timed_out);
-  http_metric_add(text, "sandbox_steps_total{outcome=\"cancelled\"}", self->counts.cancelled);
-  add_gauge(text, "sandbox_steps_running", "Steps that run.", steps->running != NULL);
-  add_gauge(text, "sandbox_steps_waiting", "Steps that wait.", steps->waiting_count);
-  add_gauge(text, "sandbox_results_held", "Results that are held.", steps->finished_count);
-  add_gauge(text, "sandbox_results_unread", "Results that nobody has read.", steps_unread(steps));
-  add_gauge(text, "sandbox_events_held", "Events that are held.", steps->store.count);
+  figures_add_metrics(&self->steps, &self->counts, text);
 }
 
 static size_t held_bytes(const void *owner) {

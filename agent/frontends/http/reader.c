@@ -79,7 +79,6 @@ static bool write_lines(struct reader *self) {
   write_bytes(self, bytes, length);
   self->is_within_event = bytes[length - 1] != '\n';
   event_cursor_advance(&self->cursor, length);
-  self->is_within_event = bytes[length - 1] != '\n';
   return true;
 }
 
