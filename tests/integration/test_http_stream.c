@@ -337,6 +337,30 @@ HTTP_TEST(sixteen_readers_get_the_same_stream_and_another_one_429) {
   free(http_stream_all(http, "/steps/1/events", NULL));
 }
 
+HTTP_TEST(a_put_whose_stream_is_refused_queues_nothing) {
+  struct http_stream *streams[STREAMS_MAX];
+  http_agent_start(http, NULL, NULL);
+  http_steps_hold(http, "1", ":");
+  const struct {
+    const char *target, *word;
+    int status;
+  } rows[] = {{"/steps/2?after=1", "ahead", 409},
+              {"/steps/2?after=x", "invalid", 400},
+              {"/steps/2", "readers", 429}};
+  for (int i = 0; i < STREAMS_MAX; i++)
+    streams[i] = http_stream_open(http, "/steps/1/events", NULL);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct http_client *client = http_agent_connect(http);
+    http_agent_expect_error(
+        http, http_client_request(client, "PUT", rows[i].target, HTTP_NDJSON, TRUE_STEP),
+        rows[i].status, rows[i].word);
+    http_steps_expect_error(http, 404, "not_found", "GET", "/steps/2", NULL);
+  }
+  (void)http_steps_put(http, "2", TRUE_STEP);
+  for (int i = 0; i < STREAMS_MAX; i++)
+    http_stream_free(streams[i]);
+}
+
 static bool can_open(void *context) {
   struct http_agent *http = context;
   struct http_client *client = http_client_connect(http->address);

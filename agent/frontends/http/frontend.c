@@ -167,27 +167,30 @@ static bool read_after(struct http_exchange *exchange, enum reader_form form, ui
   return false;
 }
 
-/* Returns false if the request is answered. */
-static bool admit_stream(struct http_frontend *self, struct http_exchange *exchange) {
-  if (self->stream_count < READER_STREAMS_MAX)
-    return http_exchange_admit_long(exchange);
-  http_respond_error_with(exchange, 429, "readers", "16 streams are open; try again",
-                          HTTP_RETRY_AFTER);
-  return false;
-}
-
-static void reject_ahead(struct http_exchange *exchange) {
-  http_respond_error(exchange, 409, "ahead",
-                     "the step has fewer events: the number is from another agent");
-}
-
-/* Opens a stream that was admitted. */
-static void open_stream(struct http_frontend *self, struct http_exchange *exchange,
-                        struct http_step *step, enum reader_form form, uint64_t after) {
-  if (after > step->events.last_seq) {
-    reject_ahead(exchange);
-    return;
+/* Whether the stream of a step with this many events can be opened, from after `after` on. Returns
+   false if the request is answered. */
+static bool check_stream(const struct http_frontend *self, struct http_exchange *exchange,
+                         enum reader_form form, uint64_t last_seq, uint64_t *after) {
+  if (!read_after(exchange, form, after))
+    return false;
+  if (*after > last_seq) {
+    http_respond_error(exchange, 409, "ahead",
+                       "the step has fewer events: the number is from another agent");
+    return false;
   }
+  if (self->stream_count == READER_STREAMS_MAX) {
+    http_respond_error_with(exchange, 429, "readers", "16 streams are open; try again",
+                            HTTP_RETRY_AFTER);
+    return false;
+  }
+  return http_exchange_admit_long(exchange);
+}
+
+static void open_stream(struct http_frontend *self, struct http_exchange *exchange,
+                        struct http_step *step, enum reader_form form) {
+  uint64_t after;
+  if (!check_stream(self, exchange, form, step->events.last_seq, &after))
+    return;
   self->stream_count++;
   reader_open_stream(self->base, step, exchange, form, after);
   self->was_blocked |= event_store_is_blocked(&self->steps.store);
@@ -287,12 +290,16 @@ static bool check_capacity(struct http_frontend *self, struct http_exchange *exc
                             HTTP_RETRY_AFTER);
     return false;
   }
-  if (steps_make_space(&self->steps))
-    return true;
-  http_respond_error_with(exchange, 429, "unread",
-                          "too many results are unread: GET or DELETE those of GET /steps",
-                          HTTP_RETRY_AFTER);
-  return false;
+  if (!steps_make_space(&self->steps)) {
+    http_respond_error_with(exchange, 429, "unread",
+                            "too many results are unread: GET or DELETE those of GET /steps",
+                            HTTP_RETRY_AFTER);
+    return false;
+  }
+  /* A step whose stream is refused must not run: the client may put it under another id. */
+  const enum reader_form form = preferred_stream(exchange);
+  uint64_t after;
+  return form == READER_RESULT || check_stream(self, exchange, form, 0, &after);
 }
 
 static struct http_step *add_step(struct http_frontend *self, struct http_exchange *exchange,
@@ -331,39 +338,17 @@ static struct http_step *find_or_accept(struct http_frontend *self,
   return NULL;
 }
 
-/* Whether a step with this id would be a new one. */
-static bool is_new(const struct http_frontend *self, const struct http_exchange *exchange) {
-  const char *id = http_exchange_segment(exchange);
-  return steps_find(&self->steps, id) == NULL && !steps_is_remembered(&self->steps, id);
-}
-
-/* Reads `after`, and counts the stream. Returns false if the request is answered. */
-static bool check_stream(struct http_frontend *self, struct http_exchange *exchange,
-                         enum reader_form form, uint64_t *after) {
-  if (!read_after(exchange, form, after))
-    return false;
-  if (*after > 0 && is_new(self, exchange)) {
-    reject_ahead(exchange);
-    return false;
-  }
-  return admit_stream(self, exchange);
-}
-
-/* What the response needs is checked before the step is accepted. */
 static void serve_put(void *owner, struct http_exchange *exchange) {
   struct http_frontend *self = owner;
   const enum reader_form form = preferred_stream(exchange);
-  uint64_t after = 0;
-  if (!check_id(exchange) || (form != READER_RESULT && !check_stream(self, exchange, form, &after)))
-    return;
-  struct http_step *step = find_or_accept(self, exchange);
+  struct http_step *step = check_id(exchange) ? find_or_accept(self, exchange) : NULL;
   buffer_release(http_exchange_body(exchange));
   if (step == NULL)
     return;
   if (form == READER_RESULT || is_shutdown(step))
     respond_now(self, exchange, step);
   else
-    open_stream(self, exchange, step, form, after);
+    open_stream(self, exchange, step, form);
 }
 
 /* --- the other routes ------------------------------------------------------------------------- */
@@ -388,11 +373,10 @@ static void serve_events(void *owner, struct http_exchange *exchange) {
   struct http_step *step = find_step(self, exchange);
   const enum reader_form form =
       preferred_stream(exchange) == READER_SSE ? READER_SSE : READER_NDJSON;
-  uint64_t after;
   if (step != NULL && is_shutdown(step))
     http_respond_error(exchange, 404, "not_found", "a shutdown has no events");
-  else if (step != NULL && read_after(exchange, form, &after) && admit_stream(self, exchange))
-    open_stream(self, exchange, step, form, after);
+  else if (step != NULL)
+    open_stream(self, exchange, step, form);
 }
 
 static void serve_cancel(void *owner, struct http_exchange *exchange) {
