@@ -84,6 +84,9 @@ HTTP_TEST(a_shutdown_has_neither_result_nor_stream) {
       http, http_client_request(client, "PUT", "/steps/end", HTTP_NDJSON, SHUTDOWN), 202);
   const cJSON *state = http_steps_ask_json(http, 202, "GET", "/steps/end", NULL, NULL);
   assert_string_equal(http_steps_text(state, "state"), "waiting");
+  int64_t begun_ms = wait_now_ms();
+  (void)http_steps_ask(http, 202, "GET", "/steps/end?wait=60", NULL, NULL);
+  assert_true(wait_now_ms() - begun_ms < 30000);
   http_steps_expect_error(http, 404, "not_found", "GET", "/steps/end/events", NULL);
   http_steps_expect_error(http, 409, "not_over", "DELETE", "/steps/end", NULL);
   http_agent_open_gate(http, "gate");

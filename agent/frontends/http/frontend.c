@@ -362,7 +362,7 @@ static void serve_get(void *owner, struct http_exchange *exchange) {
   if (http_request_parameter(http_exchange_request(exchange), "wait", &seconds) ==
       HTTP_PARAMETER_INVALID)
     reject(exchange, "wait is a number of seconds");
-  else if (step->state == HTTP_STEP_FINISHED || seconds == 0)
+  else if (step->state == HTTP_STEP_FINISHED || seconds == 0 || is_shutdown(step))
     respond_now(self, exchange, step);
   else if (http_exchange_admit_long(exchange))
     reader_open_wait(self->base, step, exchange, seconds);
