@@ -69,6 +69,32 @@ HTTP_TEST(a_wait_is_answered_after_60_s_at_most) {
   }
 }
 
+/* --- readers that leave ----------------------------------------------------------------------- */
+
+static bool is_alone(void *context) {
+  return http_steps_metric(context, "sandbox_http_connections") == 1;
+}
+
+/* No event and no sign of life is sent meanwhile. */
+HTTP_TEST(a_client_of_a_socket_file_that_closes_is_noticed_at_once) {
+  enum { CLIENTS = 16, AT_ONCE_MS = 5000 };
+  struct http_client *clients[CLIENTS];
+  http_agent_start(http, NULL, NULL);
+  http_steps_hold(http, "1", ":");
+  for (int i = 0; i < CLIENTS; i++) {
+    clients[i] = http_agent_connect(http);
+    http_client_send_request(
+        clients[i], "GET", i % 2 == 0 ? "/steps/1?wait=60" : "/steps/1/events?after=1", NULL, NULL);
+    if (i % 2 != 0)
+      http_agent_expect_status(http, http_client_begin_response(clients[i]), 200);
+  }
+  assert_int_equal(http_steps_metric(http, "sandbox_http_connections"), CLIENTS + 1);
+  for (int i = 0; i < CLIENTS; i++)
+    http_agent_disconnect(http, clients[i]);
+  if (!wait_until(is_alone, http, AT_ONCE_MS))
+    fail_msg("%g connections are open", http_steps_metric(http, "sandbox_http_connections"));
+}
+
 /* --- stuck readers ---------------------------------------------------------------------------- */
 
 static void expect_stuck_reader_to_be_closed(struct http_agent *http, const char *form) {

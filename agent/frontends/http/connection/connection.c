@@ -1,6 +1,7 @@
 #include "agent/frontends/http/connection/connection.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -373,13 +374,12 @@ LOOP_CALLBACK(on_turn, struct http_exchange *self) {
   connection_advance(self);
 }
 
-/* While a request is served, nothing is read, so that only this finds a connection that was reset.
-   Bytes that the client sent before that are still there to be read. */
-static bool is_reset(const struct http_exchange *self) {
-  int reason = 0;
-  socklen_t length = sizeof reason;
-  return self->state == CONNECTION_SERVING &&
-         getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &reason, &length) == 0 && reason != 0;
+/* While a request is served, nothing is read, so that only this finds a connection that was reset
+   or, with a socket file, closed. A TCP connection that was closed looks like one whose client
+   still reads. */
+static bool is_lost(const struct http_exchange *self) {
+  struct pollfd socket = {.fd = self->fd};
+  return self->state == CONNECTION_SERVING && poll(&socket, 1, 0) == 1;
 }
 
 static void on_io(evutil_socket_t fd, short what, void *owner) {
@@ -388,7 +388,7 @@ static void on_io(evutil_socket_t fd, short what, void *owner) {
   self->may_read |= (what & (EV_READ | EV_CLOSED)) != 0;
   self->may_write |= (what & EV_WRITE) != 0;
   self->is_client_gone |= (what & EV_CLOSED) != 0;
-  self->is_broken |= is_reset(self);
+  self->is_broken |= is_lost(self);
   connection_advance(self);
 }
 
