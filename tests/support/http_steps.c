@@ -24,14 +24,21 @@ static cJSON *keep_json(cJSON *json) {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-const char *http_steps_ask(struct http_agent *http, int status, const char *method,
-                           const char *target, const char *fields, const char *body) {
+/* Returns the body, to be freed: what is asked repeatedly must not displace what a test holds. */
+static char *ask(struct http_agent *http, int status, const char *method, const char *target,
+                 const char *fields, const char *body) {
   struct http_client *client = http_client_connect(http->address);
   const struct http_response *response = http_client_request(client, method, target, fields, body);
   http_agent_expect_status(http, response, status);
-  const char *text = keep_text(strdup(response->body));
+  char *text = strdup(response->body);
+  assert_non_null(text);
   http_client_free(client);
   return text;
+}
+
+const char *http_steps_ask(struct http_agent *http, int status, const char *method,
+                           const char *target, const char *fields, const char *body) {
+  return keep_text(ask(http, status, method, target, fields, body));
 }
 
 const cJSON *http_steps_ask_json(struct http_agent *http, int status, const char *method,
@@ -66,11 +73,15 @@ double http_steps_number(const cJSON *json, const char *member) {
 }
 
 double http_steps_metric(struct http_agent *http, const char *sample) {
-  const char *text = http_steps_ask(http, 200, "GET", "/metrics", NULL, NULL);
-  const char *line = strstr(text, formatted("\n%s ", sample));
+  char *text = ask(http, 200, "GET", "/metrics", NULL, NULL);
+  char start[128];
+  snprintf(start, sizeof start, "\n%s ", sample);
+  const char *line = strstr(text, start);
   if (line == NULL)
     fail_msg("no %s in %s", sample, text);
-  return line != NULL ? strtod(line + strlen(sample) + 2, NULL) : 0;
+  double value = line != NULL ? strtod(line + strlen(start), NULL) : 0;
+  free(text);
+  return value;
 }
 
 double http_steps_health(struct http_agent *http, const char *member) {
@@ -130,15 +141,23 @@ struct query {
   double count;
 };
 
+static bool matches(const struct query *query, const cJSON *step) {
+  if (strcmp(http_steps_text(step, "stepId"), query->id) != 0)
+    return false;
+  return query->state != NULL ? strcmp(http_steps_text(step, "state"), query->state) == 0
+                              : http_steps_number(step, "lastSeq") >= query->count;
+}
+
 static bool is_reached(void *context) {
   const struct query *query = context;
-  const cJSON *list = cJSON_GetObjectItem(
-      http_steps_ask_json(query->http, 200, "GET", "/steps", NULL, NULL), "steps");
-  for (const cJSON *step = list->child; step != NULL; step = step->next)
-    if (strcmp(http_steps_text(step, "stepId"), query->id) == 0)
-      return query->state != NULL ? strcmp(http_steps_text(step, "state"), query->state) == 0
-                                  : http_steps_number(step, "lastSeq") >= query->count;
-  return false;
+  char *text = ask(query->http, 200, "GET", "/steps", NULL, NULL);
+  cJSON *list = cJSON_Parse(text);
+  const cJSON *step;
+  bool is_found = false;
+  cJSON_ArrayForEach(step, cJSON_GetObjectItem(list, "steps")) is_found |= matches(query, step);
+  cJSON_Delete(list);
+  free(text);
+  return is_found;
 }
 
 void http_steps_wait_state(struct http_agent *http, const char *id, const char *state) {
