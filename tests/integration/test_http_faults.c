@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -113,6 +114,22 @@ HTTP_TEST(a_reset_connection_is_closed_although_bytes_of_it_are_unread) {
   assert_true(wait_until(was_all_received, client, WAIT_BOUND_MS));
   http_client_reset(client);
   http_client_free(client);
+  assert_true(wait_until(has_one_connection, http, WAIT_BOUND_MS / 2));
+  http_agent_open_gate(http, "1");
+}
+
+HTTP_TEST(a_connection_that_was_reset_before_its_request_was_read_is_closed) {
+  http_agent_start_tcp(http, NULL, NULL);
+  const pid_t agent = agent_process_pid(http->process);
+  http_steps_hold(http, "1", ":");
+  struct http_client *client = http_client_connect(http->address);
+  while (http_steps_metric(http, "sandbox_http_connections") != 2)
+    continue;
+  assert_return_code(kill(agent, SIGSTOP), 0);
+  http_client_send_request(client, "GET", "/steps/1?wait=60", NULL, NULL);
+  http_client_reset(client);
+  http_client_free(client);
+  assert_return_code(kill(agent, SIGCONT), 0);
   assert_true(wait_until(has_one_connection, http, WAIT_BOUND_MS / 2));
   http_agent_open_gate(http, "1");
 }

@@ -300,6 +300,14 @@ static void report_gone(struct http_exchange *self) {
     server->type->gone(server->owner, self);
 }
 
+/* While a request is served, nothing is read, so that only this finds a connection that was reset,
+   even before the request was read, or that was closed, with a socket file. A TCP connection that
+   was closed looks like one whose client still reads. */
+static bool is_lost(const struct http_exchange *self) {
+  struct pollfd socket = {.fd = self->fd};
+  return poll(&socket, 1, 0) == 1;
+}
+
 /* Lets the frontend fill a stream. */
 static enum progress continue_stream(struct http_exchange *self) {
   const struct http_server *server = self->server;
@@ -307,7 +315,9 @@ static enum progress continue_stream(struct http_exchange *self) {
   if (self->response == RESPONSE_STREAMING && server->type->writable != NULL)
     server->type->writable(server->owner, self);
   const bool is_changed = self->output.length != before || self->response == RESPONSE_COMPLETE;
-  return is_changed || self->is_broken ? PROGRESS : WAITS;
+  if (is_changed || self->is_broken)
+    return PROGRESS;
+  return is_lost(self) ? CLOSED : WAITS;
 }
 
 static enum progress serve(struct http_exchange *self) {
@@ -374,21 +384,12 @@ LOOP_CALLBACK(on_turn, struct http_exchange *self) {
   connection_advance(self);
 }
 
-/* While a request is served, nothing is read, so that only this finds a connection that was reset
-   or, with a socket file, closed. A TCP connection that was closed looks like one whose client
-   still reads. */
-static bool is_lost(const struct http_exchange *self) {
-  struct pollfd socket = {.fd = self->fd};
-  return self->state == CONNECTION_SERVING && poll(&socket, 1, 0) == 1;
-}
-
 static void on_io(evutil_socket_t fd, short what, void *owner) {
   struct http_exchange *self = owner;
   (void)fd;
   self->may_read |= (what & (EV_READ | EV_CLOSED)) != 0;
   self->may_write |= (what & EV_WRITE) != 0;
   self->is_client_gone |= (what & EV_CLOSED) != 0;
-  self->is_broken |= is_lost(self);
   connection_advance(self);
 }
 
