@@ -28,7 +28,7 @@ struct http_server;
 
 /* The limits of docs/http.md; times in milliseconds. */
 #define HTTP_CONNECTIONS_MAX 64
-#define HTTP_SOCKET_UNSENT_MAX (64 * 1024) /* bytes that the kernel holds and has not sent */
+#define HTTP_SOCKET_UNSENT_MAX (64 * 1024)      /* bytes that the kernel holds and has not sent */
 #define HTTP_BODY_SHORT_MAX ((size_t)64 * 1024) /* a longer body makes a request a long one */
 #define HTTP_HEADER_MS 10000
 #define HTTP_BODY_MS 30000   /* between two bytes of a body */
