@@ -546,8 +546,10 @@ static void close_now(struct http_frontend *self) {
 }
 
 LOOP_CALLBACK(on_read_limit, struct http_frontend *self) {
-  if (self->closing == CLOSING)
-    close_now(self);
+  if (self->closing != CLOSING)
+    return;
+  log_line(self->log, LOG_WARN, NULL, "clients have not read all responses in time");
+  close_now(self);
 }
 
 static void close_frontend(struct frontend *frontend, enum frontend_close how) {
