@@ -19,7 +19,7 @@ debug:
 	$(again) DEBUG=1 agent
 
 # What the agent and the client may load, in bytes.
-MAX_BYTES ?= 1230000
+MAX_BYTES ?= 1287000
 CLIENT_MAX_BYTES ?= 665600
 
 # The order of the agent's code. The kernel maps 64 KB around each page that is used, and all of that counts as
@@ -30,8 +30,8 @@ at_start := $(patsubst %,$(out)/obj/%.o,$(call existing,agent/tools/tool \
 later = $(filter-out $(at_start),$(foreach pattern,$(1),$(filter $(out)/obj/$(pattern),$(linked))))
 for_steps = $(call later,agent/kinds/% agent/process/% wire/%) $(filter %/libcjson.a,$^)
 for_tls = $(call later,agent/frontends/redis/connection/tls%) $(filter %/libmbedtls.a,$^)
-rarely = $(call later,$(addprefix agent/frontends/,request_files/% mcp/% once/% stdio/% call% line_reader% \
-  stdio_channel%) agent/files/% agent/tools/% inject/%) $(filter %/libpcre2.a,$^)
+rarely = $(call later,$(addprefix agent/frontends/,http% request_files/% mcp/% once/% stdio/% call% line_reader% \
+  stdio_c%) agent/files/% agent/tools/% inject/%) $(filter %/libpcre2.a,$^)
 first = $(filter-out $(for_steps) $(for_tls) $(rarely),$(linked))
 $(out)/agent: private ordered = $(first) -lc $(for_steps) -lc $(for_tls) -lc \
   -Wl,--start-group $(rarely) -lc -Wl,--end-group
