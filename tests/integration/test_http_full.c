@@ -86,7 +86,7 @@ static char *large_step(size_t length) {
   return text.bytes;
 }
 
-HTTP_TEST(the_bodies_of_waiting_steps_are_limited_together) {
+HTTP_MEMORY_TEST(the_bodies_of_waiting_steps_are_limited_together) {
   http->setup.prepare = limit_memory;
   http_agent_start(http, NULL, NULL);
   char *step = large_step(BODIES_MAX / 2 - 1000);
@@ -216,7 +216,7 @@ HTTP_TEST(a_result_counts_as_read_when_its_last_byte_was_accepted) {
 }
 
 /* The limit is that of bodies; the last result may exceed it. */
-HTTP_TEST(the_bytes_of_results_are_limited) {
+HTTP_MEMORY_TEST(the_bytes_of_results_are_limited) {
   http->setup.prepare = limit_memory;
   http_agent_start(http, NULL, NULL);
   const char *step = http_steps_script("head -c 900000 /dev/zero | tr '\\0' r");
@@ -234,7 +234,7 @@ HTTP_TEST(the_bytes_of_results_are_limited) {
 }
 
 /* A result that is being sent is not dropped. */
-HTTP_TEST(a_result_is_held_while_a_client_reads_it) {
+HTTP_MEMORY_TEST(a_result_is_held_while_a_client_reads_it) {
   http->setup.prepare = limit_memory;
   http_agent_start(http, NULL, NULL);
   (void)http_steps_run(http, "1", http_steps_script(LARGE_RESULT));

@@ -32,11 +32,6 @@ static void limit_memory(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-/* A program with sanitizers does not start with this limit. */
-#define MEMORY_TEST(NAME)                                                                          \
-  TEST_WITH_IF(agent_process_is_shipped(), struct http_agent *http, NAME, http_agent_set_up,       \
-               http_agent_tear_down)
-
 static void start_with_little_memory(struct http_agent *http) {
   http->setup.prepare = limit_memory;
   http_agent_start(http, NULL, NULL);
@@ -315,7 +310,7 @@ HTTP_TEST(streams_bodies_and_waiting_requests_delay_no_other_request) {
 
 /* --- bodies ----------------------------------------------------------------------------------- */
 
-MEMORY_TEST(a_body_that_is_announced_as_too_large_is_413) {
+HTTP_MEMORY_TEST(a_body_that_is_announced_as_too_large_is_413) {
   static const char *const texts[] = {"Content-Length: 8388609\r\n\r\n",
                                       "Content-Length: 999999999999999999\r\n\r\n",
                                       "Expect: 100-continue\r\nContent-Length: 8388609\r\n\r\n",
@@ -342,7 +337,7 @@ static void send_spaces(struct http_client *client, size_t length) {
   }
 }
 
-MEMORY_TEST(a_body_that_becomes_too_large_is_413) {
+HTTP_MEMORY_TEST(a_body_that_becomes_too_large_is_413) {
   start_with_little_memory(http);
   struct http_client *client = http_agent_connect(http);
   http_client_send(client, "PUT /steps/y HTTP/1.1\r\nHost: a\r\n"
@@ -356,7 +351,7 @@ MEMORY_TEST(a_body_that_becomes_too_large_is_413) {
   expect_no_step(http);
 }
 
-MEMORY_TEST(a_body_of_the_greatest_length_is_accepted) {
+HTTP_MEMORY_TEST(a_body_of_the_greatest_length_is_accepted) {
   start_with_little_memory(http);
   struct http_client *client = http_agent_connect(http);
   http_client_send(client, "PUT /steps/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n");
@@ -366,7 +361,7 @@ MEMORY_TEST(a_body_of_the_greatest_length_is_accepted) {
   http_agent_wait_file(http, HTTP_ROW_FILE);
 }
 
-MEMORY_TEST(all_bodies_together_have_the_same_limit) {
+HTTP_MEMORY_TEST(all_bodies_together_have_the_same_limit) {
   enum { EACH = 5 << 20 };
   start_with_little_memory(http);
   struct http_client *first = http_agent_connect(http), *second = http_agent_connect(http);

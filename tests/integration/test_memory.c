@@ -114,13 +114,13 @@ LIMITED_TEST(the_guard_ends_a_step_before_the_kernel_does) {
   job_expect_to_go_on(job);
 }
 
-/* On a busy machine the kernel may kill some of them first. */
+/* The pause lets the guard look before the kernel finds the memory exhausted. */
 LIMITED_TEST(the_guard_ends_many_small_processes) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
   const cJSON *result =
       job_run(job, job_script(job, "while :; do head -c 500000 /dev/zero | sort | "
-                                   "sleep 600.222 & done"));
+                                   "sleep 600.222 & sleep 0.01; done"));
   expect_memory_limit(job, result);
   assert_true(proc_wait_gone("sleep 600.222", WAIT_BOUND_MS));
   job_expect_to_go_on(job);

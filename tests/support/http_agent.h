@@ -34,6 +34,12 @@ int http_agent_tear_down(void **state);
 #define HTTP_TEST(NAME)                                                                            \
   TEST_WITH(struct http_agent *http, NAME, http_agent_set_up, http_agent_tear_down)
 
+/* The same with a limit of the agent's memory, with which a program with sanitizers does not
+   start. */
+#define HTTP_MEMORY_TEST(NAME)                                                                     \
+  TEST_WITH_IF(agent_process_is_shipped(), struct http_agent *http, NAME, http_agent_set_up,       \
+               http_agent_tear_down)
+
 /* Starts the agent with these additional arguments and "NAME=value", both NULL-terminated or NULL,
    and waits until it accepts connections. An agent that runs is killed first. */
 void http_agent_start(struct http_agent *self, const char *const *arguments,
