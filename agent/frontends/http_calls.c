@@ -35,6 +35,13 @@ static void on_closed(void *owner, struct http_exchange *exchange, bool is_sent)
   event_active(self->turn, 0, 0);
 }
 
+/* A stream has nothing unsent: calls that wait for this may begin. */
+static void on_writable(void *owner, struct http_exchange *exchange) {
+  const struct http_calls *self = owner;
+  (void)exchange;
+  event_active(self->turn, 0, 0);
+}
+
 static void add_health(void *owner, struct buffer *json) {
   const struct http_calls *self = owner;
   buffer_add_format(json, ",\"waiting\":%zu", calls_waiting(&self->calls));
@@ -52,7 +59,8 @@ static size_t held_bytes(const void *owner) {
   return calls_bytes(&((const struct http_calls *)owner)->calls);
 }
 
-static const struct http_server_type server_type = {.gone = on_gone,
+static const struct http_server_type server_type = {.writable = on_writable,
+                                                    .gone = on_gone,
                                                     .closed = on_closed,
                                                     .health = add_health,
                                                     .metrics = add_metrics,
