@@ -4,7 +4,7 @@
 #include "agent/frontends/step_counts.h"
 #include "base/buffer.h"
 
-/* What health and the metrics say about steps. */
+/* The figures about steps, for health and for the metrics. */
 
 /* Appends the members, each with a comma before it. */
 void figures_add_health(const struct steps *steps, struct buffer *json);

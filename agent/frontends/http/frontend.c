@@ -121,8 +121,8 @@ static void advance_closing(struct http_frontend *self) {
   engine_frontend_closed(&self->frontend, 0);
 }
 
-/* What is dropped with a step may leave a store that is still full, and whose oldest event a reader
-   needs now. */
+/* When a step is dropped with its events, the store may still be full, and a reader may need its
+   oldest event now. */
 static void check_store(struct http_frontend *self) {
   if (event_store_is_blocked(&self->steps.store)) {
     self->was_blocked = true;

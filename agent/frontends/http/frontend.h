@@ -27,6 +27,6 @@ struct http_frontend_options {
   unsigned long long events_bytes_max;
 };
 
-/* Creates the frontend, which serves what connects to the listener. */
+/* Creates the frontend, which serves the clients that connect to the listener. */
 struct frontend *http_frontend_new(struct event_base *base, const struct log *log,
                                    const struct http_frontend_options *options);

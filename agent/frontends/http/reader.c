@@ -128,7 +128,7 @@ static void write_stream_result(struct reader *self) {
   http_stream_end(self->exchange);
 }
 
-/* Each round writes a block of events or what the connection takes. */
+/* Each round writes a block of events, or as much of it as the connection takes. */
 static void write_stream(struct reader *self) {
   while (self->form == READER_SSE ? write_sent_events(self) : write_lines(self))
     continue;

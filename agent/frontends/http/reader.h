@@ -13,8 +13,8 @@
 
 /*
  * A response that depends on a step: the stream of its events and its result, its result alone, or
- * its state after a while. A step does not depend on its readers. The hard part is that a reader is
- * only given what its connection takes, at any byte, and continues there later.
+ * its state after a while. A step does not depend on its readers. The hard part is that a
+ * connection may stop taking bytes anywhere, and the reader continues there later.
  *
  *   reader_open_…      answers the exchange, whose user data the reader becomes
  *   reader_write       the connection has capacity

@@ -86,7 +86,7 @@ bool steps_may_wait(const struct steps *self, size_t body_length);
    false if there is none. */
 bool steps_make_space(struct steps *self);
 
-/* The step becomes the running one. Returns what is to be run; the caller owns it. */
+/* The step becomes the running one. Returns the parsed step, which the caller owns. */
 struct step steps_start(struct steps *self, struct http_step *step, int64_t now_unix_ms);
 
 /* The step is over. Takes over the result. */

@@ -19,10 +19,10 @@ enum { TURN_STEPS = 16 };
 /* How often the agent looks whether a slow client has accepted something, in milliseconds. */
 enum { SLOW_CLIENT_MS = 1000 };
 
-/* What one step of connection_advance has come to. */
+/* The outcome of one step of connection_advance. */
 enum progress { PROGRESS, WAITS, CLOSED };
 
-/* What connection_advance has called needs no wake-up, which would run in the same iteration of the
+/* A callback of connection_advance needs no wake-up, which would run in the same iteration of the
    loop again and again. */
 void connection_wake(struct http_exchange *self) {
   if (!self->is_advancing)
@@ -145,7 +145,7 @@ static enum progress receive(struct http_exchange *self, size_t size, size_t *le
   return WAITS;
 }
 
-/* Acts on what the bytes so far have made of the request. The server may answer it. */
+/* Acts on the state of the request after more bytes were read. The server may answer it. */
 static void check_request(struct http_exchange *self) {
   const struct http_rejection *rejection = &self->reader.rejection;
   if (self->reader.state == REQUEST_HEADER_READ)

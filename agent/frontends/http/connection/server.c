@@ -33,7 +33,7 @@ static bool is_own_route(const struct http_route *route) {
   return route >= own_routes && route < own_routes + sizeof own_routes / sizeof *own_routes;
 }
 
-/* --- who may send requests -------------------------------------------------------------------- */
+/* --- access ----------------------------------------------------------------------------------- */
 
 static void describe_client(const struct http_exchange *exchange, char *out, size_t size) {
   union http_socket_address address = {0};
@@ -176,7 +176,8 @@ static size_t held_bytes(const struct http_server *self) {
   return held;
 }
 
-/* `length`: of this body, announced or read; `held`: of all other ones and what was read of it. */
+/* `length` is that of this body, announced or read. `held` is the memory that all bodies would use,
+   this one included. */
 static bool check_length(struct http_exchange *exchange, uint64_t length, uint64_t held) {
   if (length > payload_limit()) {
     struct error error;
@@ -196,7 +197,7 @@ static bool check_length(struct http_exchange *exchange, uint64_t length, uint64
   return false;
 }
 
-/* What was read, and the rest of the length or of the chunk, which is announced. */
+/* Checks the bytes that were read, and the announced rest of the body or of the chunk. */
 void server_check_body(struct http_server *self, struct http_exchange *exchange) {
   const struct request_reader *reader = &exchange->reader;
   const bool is_known = reader->request.framing == HTTP_BODY_LENGTH || reader->chunk == CHUNK_DATA;
