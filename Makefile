@@ -25,8 +25,9 @@ CLIENT_MAX_BYTES ?= 665600
 # The order of the agent's code. The kernel maps 64 KB around each page that is used, and all of that counts as
 # memory. The code that waits for steps from Redis comes first, with the C library; then what a step needs; then
 # TLS; then other frontends and file operations. Changes here show in the bench, as "memory, idle".
-at_start := $(patsubst %,$(out)/obj/%.o,$(call existing,agent/tools/tool \
-  $(addprefix agent/process/,supervisor supervisor_fork supervisors)))
+at_start := $(patsubst %,$(out)/obj/%.o,$(call existing,agent/kinds/kind agent/tools/tool wire/step_report \
+  $(addprefix agent/process/,supervisor supervisor_fork supervisors) \
+  $(addprefix agent/frontends/http/connection/,listener options)))
 later = $(filter-out $(at_start),$(foreach pattern,$(1),$(filter $(out)/obj/$(pattern),$(linked))))
 for_steps = $(call later,agent/kinds/% agent/process/% wire/%) $(filter %/libcjson.a,$^)
 for_tls = $(call later,agent/frontends/redis/connection/tls%) $(filter %/libmbedtls.a,$^)
@@ -36,7 +37,7 @@ first = $(filter-out $(for_steps) $(for_tls) $(rarely),$(linked))
 $(out)/agent: private ordered = $(first) -lc $(for_steps) -lc $(for_tls) -lc \
   -Wl,--start-group $(rarely) -lc -Wl,--end-group
 
-$(out)/agent $(out)/sandbox: $(out)/link-flags deps/check-binary
+$(out)/agent $(out)/sandbox: $(out)/link-flags deps/check-binary Makefile
 ifeq ($(LIBC)$(DEBUG),musl)
 	$(call link,$@.unstripped,$(or $(ordered),$(linked)))
 	$(Q)$(STRIP) -o $@.new $@.unstripped
