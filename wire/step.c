@@ -20,7 +20,20 @@ const struct step_kind step_read = {.name = "read",
                                     .table = STEP_TABLE(read_message_fields, struct read_fields)};
 
 /* The fields of every step that runs. The kind gives the target its name. */
-enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, ENV, SECRETS, FLOW, REPLY_TO, FOR_MODEL };
+enum {
+  VERSION,
+  STEP_ID,
+  TARGET,
+  DIRECTORY,
+  TIMEOUT,
+  ENV,
+  SECRETS,
+  FENCE,
+  LIMITS,
+  FLOW,
+  REPLY_TO,
+  FOR_MODEL
+};
 static const struct step_field fields[] = {
     [VERSION] = STEP_FIELD("schemaVersion", int32, struct step, schema_version, .fallback = 1),
     [STEP_ID] = STEP_FIELD("stepId", text, struct step, step_id, .required = true, .minimum = 1,
@@ -32,6 +45,8 @@ static const struct step_field fields[] = {
                    .maximum = STEP_TIMEOUT_MAX_SECONDS, .fallback = STEP_TIMEOUT_DEFAULT_SECONDS),
     [ENV] = STEP_FIELD("env", env, struct step, env),
     [SECRETS] = STEP_FIELD("secrets", texts, struct step, secrets, .maximum = STEP_SECRETS_MAX),
+    [FENCE] = STEP_FIELD("fence", object, struct step, fence, .element = &policy_fence_table),
+    [LIMITS] = STEP_FIELD("limits", object, struct step, limits, .element = &policy_limits_table),
     [FLOW] = STEP_FIELD("flowControl", flag, struct step, flow_control),
     [REPLY_TO] = STEP_FIELD("replyTo", reply_to, struct step, reply_to, .minimum = 1,
                             .maximum = STEP_REPLY_TO_MAX),
@@ -303,7 +318,7 @@ static void pack_table(struct step_packer *self, const struct step_table *fields
       pack_bytes(self, &bytes->text, &bytes->length);
     else if (shape == STEP_SHAPE_TEXTS)
       pack_texts(self, at);
-    else
+    else if (shape == STEP_SHAPE_LIST)
       pack_list(self, field->element, at);
   }
 }

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "wire/policy.h"
 #include "wire/step_field.h"
 
 /*
@@ -56,10 +57,12 @@ struct step {
   char *target;
   char *working_directory; /* NULL if it is absent or empty */
   unsigned timeout_seconds;
-  char **env;        /* "NAME=value", each name once, ended by NULL; or NULL */
-  bool flow_control; /* its events stay in the stream until they are read */
-  char **secrets;    /* names of variables with secret values, ended by NULL; or NULL */
-  void *fields;      /* of this kind, in the struct of its table */
+  char **env;                   /* "NAME=value", each name once, ended by NULL; or NULL */
+  bool flow_control;            /* its events stay in the stream until they are read */
+  char **secrets;               /* names of variables with secret values, ended by NULL; or NULL */
+  struct policy_fence *fence;   /* see wire/policy.h; NULL: none */
+  struct policy_limits *limits; /* NULL: none */
+  void *fields;                 /* of this kind, in the struct of its table */
   /* Set by the agent's own tools, never parsed: the content is text for a model, with warnings in
      it, and a leading "~" of a path is the home directory. */
   bool for_model;

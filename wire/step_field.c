@@ -1,5 +1,6 @@
 #include "wire/step_field.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,29 @@ static int check_text(const char *path, const cJSON *value, struct error *error)
   return 0;
 }
 
+/* Up to this size, whole numbers are shown with all of their digits. */
+#define WHOLE_MAX 1e17
+
+static int reject_number(const struct step_field *self, const cJSON *value, double minimum,
+                         double maximum, struct error *error) {
+  char expected[64] = "a whole number of 32 bits";
+  if (minimum >= 0)
+    (void)snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", minimum, maximum);
+  else if (self->type->zero_is_absent)
+    (void)snprintf(expected, sizeof expected, "a whole number up to %.0f", maximum);
+  if (!cJSON_IsNumber(value))
+    return step_field_reject(self->name, expected, value, error);
+  double number = value->valuedouble;
+  bool is_whole = number >= -WHOLE_MAX && number <= WHOLE_MAX && number == (double)(int64_t)number;
+  return error_set(error, is_whole ? "%s: expected %s, got %.0f" : "%s: expected %s, got %.15g",
+                   self->name, expected, number);
+}
+
+static bool is_whole_within(const cJSON *value, double minimum, double maximum) {
+  return cJSON_IsNumber(value) && value->valuedouble >= minimum && value->valuedouble <= maximum &&
+         value->valuedouble == (double)(int64_t)value->valuedouble;
+}
+
 /* Moves the string instead of copying it, because it may be most of a large payload. */
 static char *move_text(cJSON *value) {
   char *text = value->valuestring;
@@ -207,6 +231,51 @@ static int read_texts(const struct step_field *self, cJSON *value, void *place,
 const struct step_field_type step_field_texts =
     CHECKED(TEXTS, Array, "an array of strings", read_texts);
 
+static int read_paths(const struct step_field *self, cJSON *value, void *place,
+                      struct error *error) {
+  if (value == NULL)
+    return 0;
+  if (read_texts(self, value, place, error) != 0)
+    return -1;
+  char *const *texts = *(char ***)place;
+  for (size_t i = 0; texts[i] != NULL; i++) {
+    const size_t length = strlen(texts[i]);
+    if (length == 0 || length >= PATH_MAX)
+      return error_set(error, "%s[%zu]: expected a path of 1 to %d bytes, got %zu", self->name, i,
+                       PATH_MAX - 1, length);
+  }
+  return 0;
+}
+
+const struct step_field_type step_field_paths =
+    CHECKED(TEXTS, Array, "an array of strings", read_paths);
+
+static int read_ports(const struct step_field *self, cJSON *value, void *place,
+                      struct error *error) {
+  struct step_bytes *bytes = place;
+  if (value == NULL)
+    return 0;
+  const size_t count = (size_t)cJSON_GetArraySize(value);
+  if (count > self->maximum)
+    return error_set(error, "%s: expected at most %u, got %zu", self->name, self->maximum, count);
+  bytes->text = memory_zeros(count * sizeof(uint16_t) + 1);
+  for (const cJSON *item = value->child; item != NULL; item = item->next) {
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof path, "%s[%zu]", self->name, bytes->length / sizeof(uint16_t));
+    const struct step_field port = {
+        .name = path, .type = &step_field_integer, .maximum = UINT16_MAX};
+    if (!is_whole_within(item, 0, UINT16_MAX))
+      return reject_number(&port, item, 0, UINT16_MAX, error);
+    const uint16_t number = (uint16_t)item->valuedouble;
+    memcpy(bytes->text + bytes->length, &number, sizeof number);
+    bytes->length += sizeof number;
+  }
+  return 0;
+}
+
+const struct step_field_type step_field_ports =
+    CHECKED(BYTES, Array, "an array of whole numbers", read_ports);
+
 static int check_variable(const char *field, const cJSON *item, struct error *error) {
   const char *name = item->string;
   if (name[0] == '\0')
@@ -283,6 +352,11 @@ void step_table_release(const struct step_table *self, void *place, bool owns_te
       for (char **text = texts; owns_texts && text != NULL && *text != NULL; text++)
         free(*text);
       free(texts);
+    } else if (shape == STEP_SHAPE_OBJECT) {
+      void *object = *(void **)field;
+      if (object != NULL)
+        step_table_release(self->fields[i].element, object, owns_texts);
+      free(object);
     } else if (shape != STEP_SHAPE_PLAIN && owns_texts) {
       free(*(char **)field); /* the text is the first member of step_bytes */
     }
@@ -314,25 +388,39 @@ static int read_list(const struct step_field *self, cJSON *value, void *place,
 const struct step_field_type step_field_list =
     CHECKED(LIST, Array, "an array of objects", read_list);
 
-/* --- numbers --- */
-
-/* Up to this size, whole numbers are shown with all of their digits. */
-#define WHOLE_MAX 1e17
-
-static int reject_number(const struct step_field *self, const cJSON *value, double minimum,
-                         double maximum, struct error *error) {
-  char expected[64] = "a whole number of 32 bits";
-  if (minimum >= 0)
-    (void)snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", minimum, maximum);
-  else if (self->type->zero_is_absent)
-    (void)snprintf(expected, sizeof expected, "a whole number up to %.0f", maximum);
-  if (!cJSON_IsNumber(value))
-    return step_field_reject(self->name, expected, value, error);
-  double number = value->valuedouble;
-  bool is_whole = number >= -WHOLE_MAX && number <= WHOLE_MAX && number == (double)(int64_t)number;
-  return error_set(error, is_whole ? "%s: expected %s, got %.0f" : "%s: expected %s, got %.15g",
-                   self->name, expected, number);
+static bool has_field(const struct step_table *self, const char *name) {
+  for (size_t i = 0; i < self->count; i++)
+    if (strcmp(self->fields[i].name, name) == 0)
+      return true;
+  return false;
 }
+
+static int check_names(const struct step_table *self, const cJSON *object, const char *path,
+                       struct error *error) {
+  for (const cJSON *item = object->child; item != NULL; item = item->next) {
+    char shown[PATH_SIZE];
+    make_path(shown, path, item->string);
+    if (!has_field(self, item->string))
+      return error_set(error, "%s: this agent does not know the field", shown);
+  }
+  return step_field_names_unique(object, path, error);
+}
+
+static int read_object(const struct step_field *self, cJSON *value, void *place,
+                       struct error *error) {
+  const struct step_table *table = self->element;
+  if (value == NULL)
+    return 0;
+  void *object = *(void **)place = memory_zeros(table->size);
+  if (check_names(table, value, self->name, error) != 0 ||
+      step_table_read(table, value, self->name, object, error) != 0)
+    return -1;
+  return table->check != NULL ? table->check(object, self->name, error) : 0;
+}
+
+const struct step_field_type step_field_object = CHECKED(OBJECT, Object, "an object", read_object);
+
+/* --- numbers --- */
 
 static int read_number(const struct step_field *self, cJSON *value, void *place,
                        struct error *error) {
@@ -340,8 +428,7 @@ static int read_number(const struct step_field *self, cJSON *value, void *place,
   double minimum = type->minimum < 0 ? type->minimum : self->minimum;
   double maximum = self->maximum > 0 ? self->maximum : type->maximum;
   double number = value != NULL ? value->valuedouble : self->fallback;
-  if (value != NULL && (!cJSON_IsNumber(value) || number < minimum || number > maximum ||
-                        number != (double)(int64_t)number))
+  if (value != NULL && !is_whole_within(value, minimum, maximum))
     return reject_number(self, value, minimum, maximum, error);
   if (number < 1 && type->zero_is_absent)
     number = self->fallback;
@@ -368,6 +455,9 @@ const struct step_field_type step_field_int32 = {
 const struct step_field_type step_field_count = ZERO_IS_ABSENT(unsigned, INT32_MIN, INT32_MAX);
 const struct step_field_type step_field_offset =
     ZERO_IS_ABSENT(uint64_t, -JSON_EXACT_MAX, JSON_EXACT_MAX);
+
+const struct step_field_type step_field_limit = {
+    .read = read_number, .size = sizeof(uint64_t), .maximum = JSON_EXACT_MAX};
 
 static int read_flag(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
@@ -424,3 +514,18 @@ static int read_choice(const struct step_field *self, cJSON *value, void *place,
 
 const struct step_field_type step_field_choice = {
     .read = read_choice, .accepts_null = true, .size = sizeof(unsigned)};
+
+static int read_word(const struct step_field *self, cJSON *value, void *place,
+                     struct error *error) {
+  unsigned chosen = 0;
+  while (value != NULL && self->choices[chosen].name != NULL &&
+         strcmp(self->choices[chosen].name, value->valuestring) != 0)
+    chosen++;
+  if (self->choices[chosen].name == NULL)
+    return reject_choice(self, value, error);
+  *(unsigned *)place = chosen;
+  return 0;
+}
+
+const struct step_field_type step_field_word = {
+    .is = cJSON_IsString, .expected = "a string", .read = read_word, .size = sizeof(unsigned)};

@@ -19,7 +19,7 @@ struct step_field {
   unsigned minimum, maximum;
   unsigned fallback; /* for an absent integer, count or flag, and for an unknown choice */
   const struct step_choice *choices; /* ended by one without a name */
-  const struct step_table *element;  /* of a list */
+  const struct step_table *element;  /* of a list or an object */
 };
 
 struct step_choice {
@@ -34,6 +34,9 @@ struct step_table {
   const struct step_field *fields;
   size_t count;
   size_t size; /* of the struct */
+  /* Of an object; may be NULL. Checks how its fields go together: returns 0, or -1 with an error
+     that names one. */
+  int (*check)(const void *place, const char *path, struct error *error);
 };
 
 /* A row: the name in the JSON, the name of the type behind step_field_, the destination, and other
@@ -61,7 +64,8 @@ enum step_shape {
   STEP_SHAPE_TEXT,
   STEP_SHAPE_BYTES,
   STEP_SHAPE_TEXTS,
-  STEP_SHAPE_LIST
+  STEP_SHAPE_LIST,
+  STEP_SHAPE_OBJECT /* for the agent alone: it is not packed */
 };
 
 /* `read` gets the value, which has the right JSON type or is NULL if it is absent or null, and the
@@ -94,6 +98,8 @@ extern const struct step_field_type
     step_field_bytes,    /* struct step_bytes, which may be empty and contain NULs */
     step_field_reply_to, /* char *, the end of the name of a key; see PROTOCOL.md */
     step_field_texts,    /* char **, the strings of an array, ended by NULL */
+    step_field_paths,    /* the same, each with 1 to PATH_MAX - 1 bytes; NULL if it is absent */
+    step_field_ports,    /* struct step_bytes of uint16_t; NULL if it is absent */
     step_field_env,      /* char **, the members of an object as "NAME=value", ended by NULL */
     step_field_integer,  /* unsigned, a whole number in any notation: 600, 600.0, 6e2 */
     step_field_int32,    /* int, any whole number of 32 bits */
@@ -101,8 +107,13 @@ extern const struct step_field_type
        because senders in languages without an absent number send 0. */
     step_field_count,
     step_field_offset, /* uint64_t, the same up to JSON_EXACT_MAX; 0 if it is absent */
+    step_field_limit,  /* uint64_t, a whole number up to JSON_EXACT_MAX; 0 if it is absent */
     step_field_flag,   /* bool */
     step_field_list,   /* struct step_list, an array of at least one object */
+    /* A pointer to the struct of the element; NULL if it is absent. Other names than those of the
+       element are rejected, because an unknown one may restrict the step. */
+    step_field_object,
+    step_field_word, /* unsigned, the index of one of `choices` by its exact name; 0 if absent */
     /* unsigned, the index of one of `choices`; 0 if it is absent. The value is the name in any case
        of letters, the number, or the number in a string; space around a string is ignored. An array
        or an object is rejected. Any other value, including null and booleans, becomes the fallback,

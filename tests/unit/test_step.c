@@ -290,6 +290,28 @@ TEST(wrong_fields_are_named) {
       {"'timeoutSeconds':true",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got a boolean"},
       {"'timeoutSeconds':0", "timeoutSeconds: expected a whole number from 1 to 31536000, got 0"},
+      {"'fence':[]", "fence: expected an object, got an array"},
+      {"'fence':{'writePath':[]}", "fence.writePath: this agent does not know the field"},
+      {"'fence':{'network':'none','network':'all'}", "fence.network: expected once, got it twice"},
+      {"'fence':{'network':'None'}",
+       "fence.network: expected one of all, ports, loopback, none, got a string"},
+      {"'fence':{'network':3}", "fence.network: expected a string, got a number"},
+      {"'fence':{'writePaths':['/a','']}",
+       "fence.writePaths[1]: expected a path of 1 to 4095 bytes, got 0"},
+      {"'fence':{'readPaths':'/a'}", "fence.readPaths: expected an array of strings, got a string"},
+      {"'fence':{'network':'none','tcpBind':[]}",
+       "fence.tcpBind: expected only with network \"ports\", got it with \"none\""},
+      {"'fence':{'network':'ports','tcpConnect':[443,65536]}",
+       "fence.tcpConnect[1]: expected a whole number from 0 to 65535, got 65536"},
+      {"'fence':{'network':'ports','tcpBind':['80']}",
+       "fence.tcpBind[0]: expected a whole number from 0 to 65535, got a string"},
+      {"'fence':{'bestEffort':1}", "fence.bestEffort: expected true or false, got a number"},
+      {"'limits':7", "limits: expected an object, got a number"},
+      {"'limits':{'memory':1}", "limits.memory: this agent does not know the field"},
+      {"'limits':{'memoryBytes':-1}",
+       "limits.memoryBytes: expected a whole number from 1 to 9007199254740991, got -1"},
+      {"'limits':{'processes':0}",
+       "limits.processes: expected a whole number from 1 to 9007199254740991, got 0"},
       {"'timeoutSeconds':31536001",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got 31536001"},
       {"'timeoutSeconds':1.5",
@@ -340,6 +362,34 @@ TEST(a_rejected_cancel_does_not_answer_the_step_it_names) {
       {"{'stepId':'s','kind':'cancel','x':1,'x':2}", "x: expected once, got it twice"},
   };
   assert_all_refused(rows, sizeof rows / sizeof *rows, "", "", STEP_NIL_ID);
+}
+
+TEST(a_policy_is_read_with_all_of_its_fields) {
+  static const char json[] =
+      "{'stepId':'s','command':'c','fence':{'writePaths':[],'network':'ports','tcpConnect':[443,80]"
+      ",'tcpBind':[0],'bestEffort':true},'limits':{'memoryBytes':1024,'coreBytes':0}}";
+  struct step step;
+  struct error error;
+  uint16_t ports[2];
+  assert_int_equal(parse(&step, json, &error), 0);
+  assert_non_null(step.fence);
+  assert_non_null(step.fence->write_paths);
+  assert_null(step.fence->write_paths[0]);
+  assert_null(step.fence->read_paths);
+  assert_int_equal(step.fence->network, POLICY_NETWORK_PORTS);
+  assert_int_equal(step.fence->tcp_connect.length, sizeof ports);
+  memcpy(ports, step.fence->tcp_connect.text, sizeof ports);
+  assert_int_equal(ports[0], 443);
+  assert_int_equal(ports[1], 80);
+  assert_int_equal(step.fence->tcp_bind.length, sizeof *ports);
+  assert_true(step.fence->best_effort);
+  assert_int_equal(step.limits->memory_bytes, 1024);
+  assert_int_equal(step.limits->open_files, 0);
+  step_release(&step);
+  assert_int_equal(parse(&step, "{'stepId':'s','command':'c','fence':null}", &error), 0);
+  assert_null(step.fence);
+  assert_null(step.limits);
+  step_release(&step);
 }
 
 TEST(an_id_may_be_long_but_not_too_long) {

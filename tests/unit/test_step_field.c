@@ -188,7 +188,7 @@ static const struct step_table pair_table = STEP_TABLE(pair_fields, struct pair)
 static const struct step_field pairs_field = {
     .name = "pairs", .type = &step_field_list, .required = true, .element = &pair_table};
 
-static const struct step_table of_pairs = {&pairs_field, 1, sizeof(struct step_list)};
+static const struct step_table of_pairs = {&pairs_field, 1, sizeof(struct step_list), NULL};
 
 static int read_pairs(const char *json, struct step_list *list, struct error *error) {
   cJSON *object = cJSON_Parse(json);
