@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/call_filter.h"
+#include "agent/confinement/filter.h"
 #include "agent/frontends/http/connection/options.h"
 #include "agent/frontends/redis/connection/url.h"
 #include "agent/process/exec_command.h"
@@ -140,7 +140,7 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
   if ((self->signal_fd = open_signals()) < 0)
     return fail(self, error, "signalfd");
-  (void)call_filter_install();
+  (void)filter_protect_agent();
   return 0;
 }
 

@@ -18,7 +18,7 @@
    open, inherited ones are close-on-exec, signals are blocked, read from a descriptor and have
    their default actions, orphans of steps become children of this process if the kernel can do
    that, and no other process of the same user can read its memory. In a restricted pod no process
-   that it starts can set its limits (call_filter.h). */
+   that it starts can set its limits (confinement/filter.h). */
 struct startup {
   struct rlimit open_files; /* for commands: the original limit */
   int stdin_fd;             /* reads as empty */

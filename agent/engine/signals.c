@@ -72,8 +72,8 @@ static enum origin origin_of_process(pid_t pid) {
 
 /* If the user has as many pending signals as allowed, the kernel forgets the sender of the next one
    and it looks as if it came from outside. Half of the limit is enough for suspicion, because some
-   may be delivered already. All of them may be if the sender has ended: call_filter.h closes that
-   gap. */
+   may be delivered already. All of them may be if the sender has ended:
+   confinement/filter.h closes that gap. */
 static bool may_be_forgotten(void) {
   static const char name[] = "\nSigQ:";
   char status[4096];
