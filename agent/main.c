@@ -106,8 +106,8 @@ static void forget_secrets(void *owner) {
 
 /* Serves the frontend of the options. Returns the exit code. */
 static int serve(const struct options *options, const struct startup *startup,
-                 const struct process_title *title, struct secrets *secrets,
-                 const struct log *log) {
+                 const struct process_title *title, const struct confinement *confinement,
+                 struct secrets *secrets, const struct log *log) {
   bool has_idle_limit = options->action == OPTIONS_RUN || options->action == OPTIONS_HTTP;
   struct own_secrets own = {options->url.password, options->http.key, secrets};
   struct engine_options engine_options = {
@@ -121,13 +121,14 @@ static int serve(const struct options *options, const struct startup *startup,
                      .nice = (int)options->nice,
                      .stdin_fd = startup->stdin_fd,
                      .oom_score_fd = startup->oom_score_fd,
+                     .rules_fd = confinement_rules(confinement),
                      .title = title},
       .signal_fd = startup->signal_fd,
       .idle_limit_ms =
           has_idle_limit ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->redis.job_id,
-      .kind = {.environment = environ, .known = kinds},
+      .kind = {.environment = environ, .known = kinds, .confinement = confinement},
       .version = SANDBOX_VERSION,
       .drain_ms = (int64_t)options->drain_seconds * 1000,
       .memory_reserve = options->memory_reserve};
@@ -246,10 +247,13 @@ static int run_agent(struct options *options, const struct process_title *title)
              "this kernel has no child subreaper: a process that leaves its step's tree is not "
              "killed with the step");
   startup_offer_tools();
-  bool is_ready =
-      bind_http(options, &listener, &error) == 0 && complete(options, &log, &error) == 0;
-  int exit_code =
-      is_ready ? serve(options, &startup, title, &secrets, &log) : fail(&log, error.text);
+  options->confinement.agent_is_protected = startup.is_protected;
+  struct confinement *confinement = confinement_new(&options->confinement, &error);
+  bool is_ready = confinement != NULL && bind_http(options, &listener, &error) == 0 &&
+                  complete(options, &log, &error) == 0;
+  int exit_code = is_ready ? serve(options, &startup, title, confinement, &secrets, &log)
+                           : fail(&log, error.text);
+  confinement_free(confinement);
   http_listener_close(&listener);
   options->http.listener = NULL;
   log_line(&log, LOG_INFO, NULL, "exiting with code %d", exit_code);

@@ -141,6 +141,20 @@ static int parse_path(struct options *self, const struct setting *setting, const
   return http_options_parse_path(&self->http, value, error);
 }
 
+static int parse_fence(struct options *self, const struct setting *setting, const char *value,
+                       struct error *error) {
+  (void)setting;
+  self->confinement.fence = policy_parse_fence(value, error);
+  return self->confinement.fence != NULL ? 0 : -1;
+}
+
+static int parse_limits(struct options *self, const struct setting *setting, const char *value,
+                        struct error *error) {
+  (void)setting;
+  self->confinement.limits = policy_parse_limits(value, error);
+  return self->confinement.limits != NULL ? 0 : -1;
+}
+
 /* The server of a run polls: every 250 ms it reads up to 10,000 events of the last step. At this
    rate it reads all of them, if no page takes it longer. */
 enum { EVENTS_PACE_OF_A_RUN = 20000 };
@@ -231,6 +245,18 @@ static const struct setting settings[] = {
      .help = "Kill the step that uses the most memory if less than this is left of the" NEXT
              "container's memory (default: a sixteenth, 16 to 64 MiB, if the kernel" NEXT
              "would kill the agent together with the step; else 0; 0: never)"},
+    {"fence", "JSON", ALWAYS, .parse = parse_fence,
+     .help = "Confine each step by this sandbox policy, which a step can only narrow: an" NEXT
+             "object with writePaths, readPaths, network (all, ports, loopback, none)," NEXT
+             "tcpConnect, tcpBind and bestEffort"},
+    {"limits", "JSON", ALWAYS, .parse = parse_limits,
+     .help = "Limit each step: an object with memoryBytes, processes, openFiles," NEXT
+             "fileSizeBytes, cpuSeconds and coreBytes"},
+    {"allow-commands", "NAMES", ALWAYS, TEXT(confinement.allowed_commands),
+     .help = "Run only commands with these base names, separated by commas. Advisory:" NEXT
+             "a shell that is allowed runs any other program"},
+    {"deny-commands", "NAMES", ALWAYS, TEXT(confinement.denied_commands),
+     .help = "Run no commands with these base names. Advisory, like --allow-commands"},
     {"drain-seconds", "N", WITH_STEPS, NUMBER(drain_seconds, 0, 1000000, 0),
      .help = "After the first SIGTERM, start no more steps and let the running one" NEXT
              "finish for N seconds, unless a second SIGTERM stops it (default: 0)"},
@@ -633,6 +659,8 @@ void options_forget_variables(void) {
 void options_release(struct options *self) {
   redis_url_release(&self->url);
   http_options_release(&self->http);
+  policy_free(&policy_fence_table, self->confinement.fence);
+  policy_free(&policy_limits_table, self->confinement.limits);
   for (size_t i = 0; i < SETTINGS; i++)
     if (settings[i].parse == parse_text)
       free((char *)(uintptr_t)*text_at(self, &settings[i]));

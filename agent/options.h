@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "agent/confinement/confinement.h"
 #include "agent/frontends/http/connection/options.h"
 #include "agent/frontends/mcp/frontend.h"
 #include "agent/frontends/redis/connection/tls.h"
@@ -58,6 +59,7 @@ struct options {
   unsigned long long memory_reserve;
   unsigned long long nice;
   unsigned long long drain_seconds;
+  struct confinement_options confinement;
 };
 
 /* Prints the text of --help. */

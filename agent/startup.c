@@ -140,7 +140,7 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
   if ((self->signal_fd = open_signals()) < 0)
     return fail(self, error, "signalfd");
-  (void)filter_protect_agent();
+  self->is_protected = filter_protect_agent();
   return 0;
 }
 

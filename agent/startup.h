@@ -24,6 +24,7 @@ struct startup {
   int stdin_fd;             /* reads as empty */
   int oom_score_fd;         /* of its oom_score_adj; 0: that is not writable */
   int signal_fd;      /* SIGCHLD; SIGTERM, SIGINT, SIGQUIT and SIGHUP to stop; SIGUSR1 for a dump */
+  bool is_protected;  /* by its own filter: see filter.h */
   bool keeps_orphans; /* else orphans become init's, and those that left their step are not found */
 };
 

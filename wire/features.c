@@ -17,4 +17,6 @@ const char *const protocol_features[] = {"editFile",
                                          FEATURE_REPLY_TO,
                                          "raw",
                                          FEATURE_FLOW_CONTROL,
+                                         FEATURE_FENCE,
+                                         FEATURE_LIMITS,
                                          NULL};

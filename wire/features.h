@@ -12,6 +12,11 @@
    fields that it does not know, so a server checks this list first. */
 extern const char *const protocol_features[];
 
+/* The features of wire/policy.h. A client checks them first, because an agent that ignored these
+   fields would run the step without them. */
+#define FEATURE_FENCE "fence"
+#define FEATURE_LIMITS "limits"
+
 /* The features that depend on Redis; see PROTOCOL.md. A frontend may leave them out. */
 #define FEATURE_CONTROL "control"
 #define FEATURE_REPLY_TO "replyTo"

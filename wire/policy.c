@@ -53,6 +53,23 @@ const char *policy_network_name(enum policy_network network) {
   return networks[network].name;
 }
 
+static uint64_t smaller(uint64_t one, uint64_t other) {
+  return one == 0 ? other : other == 0 || one < other ? one : other;
+}
+
+struct policy_limits policy_limits_merge(const struct policy_limits *one,
+                                         const struct policy_limits *other) {
+  if (one == NULL || other == NULL)
+    return one != NULL ? *one : *other;
+  return (struct policy_limits){
+      .memory_bytes = smaller(one->memory_bytes, other->memory_bytes),
+      .processes = smaller(one->processes, other->processes),
+      .open_files = smaller(one->open_files, other->open_files),
+      .file_size_bytes = smaller(one->file_size_bytes, other->file_size_bytes),
+      .cpu_seconds = smaller(one->cpu_seconds, other->cpu_seconds),
+      .core_bytes = one->core_bytes < other->core_bytes ? one->core_bytes : other->core_bytes};
+}
+
 /* Reads one object by its table, as a field of a step is read. */
 static void *parse(const struct step_table *table, const char *json, struct error *error) {
   void *object = NULL;

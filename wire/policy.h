@@ -51,5 +51,9 @@ struct policy_fence *policy_parse_fence(const char *json, struct error *error);
 struct policy_limits *policy_parse_limits(const char *json, struct error *error);
 void policy_free(const struct step_table *table, void *policy);
 
+/* Returns the smaller of each limit. Either may be NULL, but not both. */
+struct policy_limits policy_limits_merge(const struct policy_limits *one,
+                                         const struct policy_limits *other);
+
 /* Returns the word of a network: "none". */
 const char *policy_network_name(enum policy_network network);

@@ -32,7 +32,8 @@ enum {
   LIMITS,
   FLOW,
   REPLY_TO,
-  FOR_MODEL
+  FOR_MODEL,
+  IS_FENCED
 };
 static const struct step_field fields[] = {
     [VERSION] = STEP_FIELD("schemaVersion", int32, struct step, schema_version, .fallback = 1),
@@ -50,7 +51,8 @@ static const struct step_field fields[] = {
     [FLOW] = STEP_FIELD("flowControl", flag, struct step, flow_control),
     [REPLY_TO] = STEP_FIELD("replyTo", reply_to, struct step, reply_to, .minimum = 1,
                             .maximum = STEP_REPLY_TO_MAX),
-    [FOR_MODEL] = STEP_FIELD(NULL, flag, struct step, for_model)}; /* never read */
+    [FOR_MODEL] = STEP_FIELD(NULL, flag, struct step, for_model), /* never read */
+    [IS_FENCED] = STEP_FIELD(NULL, flag, struct step, is_fenced)};
 static const struct step_table table = STEP_TABLE(fields, struct step);
 
 /* The memory of a value beside its text: a pointer, and the rounding of its allocation. */

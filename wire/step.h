@@ -66,6 +66,7 @@ struct step {
   /* Set by the agent's own tools, never parsed: the content is text for a model, with warnings in
      it, and a leading "~" of a path is the home directory. */
   bool for_model;
+  bool is_fenced; /* set by the engine, never parsed: a sandbox policy counts */
 
   bool borrows_texts; /* set by step_unpack: all texts lie within the packed bytes */
   size_t memory;      /* an upper bound for the bytes it holds, allocation overhead included */

@@ -80,14 +80,25 @@ void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) 
   memcpy(out, "00:00", sizeof "00:00");
 }
 
-static void put_names(struct sink *out, const char *const *names) {
-  PUT(out, ",\"notMasked\":[");
+/* `name` has everything that precedes the first name. */
+static void put_names(struct sink *out, const char *name, const char *const *names) {
+  put(out, name, strlen(name));
   for (size_t i = 0; names[i] != NULL; i++) {
     put(out, i > 0 ? ",\"" : "\"", i > 0 ? 2 : 1);
     put_json(out, names[i], strlen(names[i]));
     PUT(out, "\"");
   }
   PUT(out, "]");
+}
+
+static void put_fence(struct sink *out, const struct step_fence *self) {
+  PUT(out, ",\"fence\":{\"landlock\":");
+  put_number(out, (uint64_t)self->landlock);
+  PUT(out, ",\"network\":\"");
+  put(out, self->network, strlen(self->network));
+  put_names(out, "\",\"enforced\":[", self->enforced);
+  put_names(out, ",\"missing\":[", self->missing);
+  PUT(out, "}");
 }
 
 static inline __attribute__((always_inline)) void put_event(struct sink *out,
@@ -117,7 +128,9 @@ static inline __attribute__((always_inline)) void put_event(struct sink *out,
   if (self->partial)
     PUT(out, ",\"partial\":true");
   if (self->not_masked != NULL)
-    put_names(out, self->not_masked);
+    put_names(out, ",\"notMasked\":[", self->not_masked);
+  if (self->fence != NULL)
+    put_fence(out, self->fence);
   PUT(out, "}");
 }
 
@@ -304,6 +317,22 @@ static void put_end(struct sink *out, const struct result_end *self) {
   PUT(out, "}");
 }
 
+static void put_denials(struct sink *out, const struct step_fence *self) {
+  static const char *const accesses[] = {"read", "write", "network"};
+  if (self->denial_count == 0)
+    return;
+  PUT(out, ",\"denials\":[");
+  for (size_t i = 0; i < self->denial_count; i++) {
+    const struct step_denial *denial = &self->denials[i];
+    put_text(out, i > 0 ? ",{\"access\":" : "{\"access\":", accesses[denial->access]);
+    if (denial->path != NULL)
+      put_text(out, ",\"path\":", denial->path);
+    put_flag(out, ",\"certain\":", denial->is_certain);
+    PUT(out, "}");
+  }
+  PUT(out, "]");
+}
+
 static inline void put_result(struct sink *out, const struct step_result *self) {
   char numbers[sizeof "\",\"exitCode\":-2147483648,\"timedOut\":false,\"durationSeconds\":" +
                STEP_RESULT_SECONDS_SIZE];
@@ -335,6 +364,11 @@ static inline void put_result(struct sink *out, const struct step_result *self) 
   if (self->is_raw)
     put_figure(out, ",\"outputBytes\":", (int64_t)self->output_bytes);
   put_end(out, &self->end);
+  if (self->fence != NULL) {
+    put_names(out, ",\"fence\":{\"missing\":[", self->fence->missing);
+    put_denials(out, self->fence);
+    PUT(out, "}");
+  }
   PUT(out, "}");
 }
 

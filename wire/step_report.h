@@ -20,6 +20,26 @@ enum step_event_kind {
 /* "2026-05-05T10:00:00.123+00:00" and a NUL. */
 #define STEP_EVENT_TIMESTAMP_SIZE 30
 
+enum step_access { STEP_ACCESS_READ, STEP_ACCESS_WRITE, STEP_ACCESS_NETWORK };
+
+/* What a policy has denied to a step that failed. */
+struct step_denial {
+  enum step_access access;
+  char *path; /* absolute; NULL: none, of STEP_ACCESS_NETWORK */
+  bool is_certain;
+};
+
+#define STEP_DENIALS_MAX 8
+
+/* How a step is confined: see PROTOCOL.md. The lists of words end with NULL. */
+struct step_fence {
+  int landlock;        /* the kernel's ABI; 0: none */
+  const char *network; /* what counts in the end */
+  const char *const *enforced, *const *missing;
+  struct step_denial denials[STEP_DENIALS_MAX]; /* only in a result */
+  size_t denial_count;
+};
+
 struct step_event {
   int schema_version; /* as of step_answer_version */
   enum step_event_kind kind;
@@ -27,11 +47,12 @@ struct step_event {
   size_t step_id_length;
   const char *line; /* any bytes, without the line ending unless they are raw */
   size_t line_length;
-  bool is_base64;                /* `line` is raw output, which is encoded */
-  bool partial;                  /* the line continues in the next event of this stream */
-  const char *timestamp;         /* from step_event_timestamp */
-  uint64_t seq;                  /* 1, 2, 3… within the step, so that readers notice a gap */
-  const char *const *not_masked; /* names of secrets that are not masked, ended by NULL; or NULL */
+  bool is_base64;                 /* `line` is raw output, which is encoded */
+  bool partial;                   /* the line continues in the next event of this stream */
+  const char *timestamp;          /* from step_event_timestamp */
+  uint64_t seq;                   /* 1, 2, 3… within the step, so that readers notice a gap */
+  const char *const *not_masked;  /* names of secrets that are not masked, ended by NULL; or NULL */
+  const struct step_fence *fence; /* of STEP_EVENT_STARTED; NULL: the step is not confined */
 };
 
 /* Formats a time in milliseconds since 1970 (UTC), for the years 1970 to 9999. */
@@ -116,6 +137,7 @@ struct step_result {
   size_t output_tail_length;
   uint64_t output_bytes;
   struct result_end end;
+  const struct step_fence *fence; /* NULL: it has nothing to report */
 };
 
 /* Returns a result of the agent itself: exit code -1 with a reason, no events, no output. */

@@ -255,6 +255,16 @@ static void dump(const struct engine *self) {
   self->frontend->type->dump(self->frontend);
 }
 
+void engine_add_abilities(const struct frontend *frontend, const char *abi, const char *list,
+                          struct buffer *json) {
+  const char *words[CONFINEMENT_PARTS + 1];
+  const int landlock = confinement_describe(frontend->engine->options.kind.confinement, words);
+  buffer_add_format(json, ",\"%s\":%d,\"%s\":[", abi, landlock, list);
+  for (size_t i = 0; words[i] != NULL; i++)
+    buffer_add_format(json, "%s\"%s\"", i > 0 ? "," : "", words[i]);
+  buffer_add_string(json, "]");
+}
+
 void engine_signal(struct engine *self, int signal) {
   if (signal == SIGUSR1)
     dump(self);

@@ -75,6 +75,11 @@ bool engine_cancel(struct frontend *frontend, const char *step_id, const char *r
 void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t length,
                           struct error *error);
 
+/* Appends what the kernel can enforce on steps, as two members of a JSON object with these names,
+   each with a comma before it: the ABI of Landlock, and an array of words. */
+void engine_add_abilities(const struct frontend *frontend, const char *abi, const char *list,
+                          struct buffer *json);
+
 /* Returns the text of the `started` event of a step that has not begun, with its secrets masked.
    The caller frees it. */
 char *engine_step_title(struct frontend *frontend, const struct step *step);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "agent/confinement/denials.h"
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
 #include "agent/engine/lines.h"
@@ -80,6 +81,8 @@ struct execution {
   int64_t made_ms; /* monotonic */
   int64_t now_ms;  /* UTC; read once per callback */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  struct confinement_plan plan;
+  bool is_refused;  /* there is no plan */
   bool was_started; /* by execution_start */
   bool was_stopped; /* by engine_stop */
   bool is_paused;   /* the pipes are not read because the frontend has no capacity */
@@ -270,7 +273,7 @@ static enum execution_outcome outcome_of(const struct execution *self,
   static const enum execution_outcome failures[] = {
       [EXEC_DONE] = EXECUTION_EXITED,           [EXEC_NO_DIRECTORY] = EXECUTION_NO_DIRECTORY,
       [EXEC_NOT_FOUND] = EXECUTION_NOT_FOUND,   [EXEC_NOT_EXECUTABLE] = EXECUTION_NOT_EXECUTABLE,
-      [EXEC_NO_PROCESS] = EXECUTION_NO_PROCESS,
+      [EXEC_NO_PROCESS] = EXECUTION_NO_PROCESS, [EXEC_REFUSED] = EXECUTION_REFUSED,
   };
   switch (process->end) {
   case PROCESS_EXITED:
@@ -299,6 +302,7 @@ static const struct {
     [EXECUTION_NOT_FOUND] = {EXECUTION_EXIT_NOT_FOUND, STEP_CAUSE_NOT_STARTED},
     [EXECUTION_NOT_EXECUTABLE] = {EXECUTION_EXIT_NOT_EXECUTABLE, STEP_CAUSE_NOT_STARTED},
     [EXECUTION_NO_PROCESS] = {EXECUTION_EXIT_NOT_RUN, STEP_CAUSE_NOT_STARTED},
+    [EXECUTION_REFUSED] = {EXECUTION_EXIT_NOT_RUN, STEP_CAUSE_REFUSED},
 };
 
 static void set_output(struct execution *self, struct execution_result *end) {
@@ -330,7 +334,8 @@ static struct result_end make_cost(const struct execution *self) {
   const struct process_outcome *process = &self->process_outcome;
   const bool is_stopped = self->end.outcome == EXECUTION_STOPPED;
   struct result_end cost = {.cause = is_stopped ? self->stop_cause : ends[self->end.outcome].cause};
-  if (!self->was_started || cost.cause == STEP_CAUSE_NOT_STARTED)
+  if (!self->was_started || cost.cause == STEP_CAUSE_NOT_STARTED ||
+      cost.cause == STEP_CAUSE_REFUSED)
     return cost;
   cost = (struct result_end){.cause = cost.cause,
                              .usage = &process->report.usage,
@@ -362,7 +367,8 @@ static void set_subject(struct execution *self) {
   self->end.subject = self->subject = memory_copy(subject, strlen(subject));
   mask_string(masker, self->subject, false);
   const int code = self->end.error.code;
-  if (strcmp(self->subject, subject) == 0 || self->end.outcome < EXECUTION_NO_DIRECTORY)
+  if (strcmp(self->subject, subject) == 0 || self->end.outcome < EXECUTION_NO_DIRECTORY ||
+      self->end.outcome == EXECUTION_REFUSED)
     return;
   (void)error_set(&self->end.error, "cannot start %s: %s", self->subject,
                   code != 0 ? strerror(code) : "failed");
@@ -389,6 +395,8 @@ void execution_step_end(const struct execution *self, const struct execution_res
   out->result = execution_result_step_result(end, &self->step, &out->line);
   out->result.event_count = (int64_t)self->events + 1;
   out->result.is_raw = self->output == OUTPUT_BYTES;
+  if (!self->is_refused && (self->plan.missing[0] != NULL || self->plan.report.denial_count > 0))
+    out->result.fence = &self->plan.report;
   if (out->result.is_raw)
     out->result.output_bytes = self->stdout_bytes;
   int length = snprintf(out->text, sizeof out->text, "exit=%d timedOut=%s", out->result.exit_code,
@@ -397,8 +405,41 @@ void execution_step_end(const struct execution *self, const struct execution_res
   out->completed = event_after(self, STEP_EVENT_COMPLETED, &line);
 }
 
+/* A file kind names the path that it was denied. */
+static void add_own_denial(struct execution *self) {
+  static const char prefix[] = KIND_OUTSIDE_FENCE;
+  const struct captured_stream *errors = &self->end.errors;
+  if (errors->length < sizeof prefix || memcmp(errors->bytes, prefix, sizeof prefix - 1) != 0)
+    return;
+  const char *path = errors->bytes + sizeof prefix - 1;
+  const char *end = memchr(path, '\n', errors->length - (sizeof prefix - 1));
+  char *copy =
+      memory_copy(path, end != NULL ? (size_t)(end - path) : errors->length - (sizeof prefix - 1));
+  denials_add(&self->plan, kind_of(&self->step)->read_only ? STEP_ACCESS_READ : STEP_ACCESS_WRITE,
+              copy, true);
+  free(copy);
+}
+
+static void find_denials(struct execution *self) {
+  const struct execution_result *end = &self->end;
+  if (!self->plan.has_fence || !execution_result_is_own(end) || execution_result_is_success(end))
+    return;
+  if (!is_command(self)) {
+    add_own_denial(self);
+    return;
+  }
+  const char *own = self->step.working_directory;
+  char *directory =
+      own != NULL && own[0] == '/' ? memory_copy(own, strlen(own)) : kind_default_directory();
+  if (directory != NULL)
+    denials_find(&self->plan, self->context->options->kind.confinement, self->step.fence, directory,
+                 end->errors.bytes, end->errors.length);
+  free(directory);
+}
+
 static void finish(struct execution *self) {
   complete_result(self);
+  find_denials(self);
   if (is_command(self)) /* a file kind describes its own error */
     execution_result_explain_memory(&self->end, &self->message);
   read_clock(self);
@@ -467,8 +508,20 @@ static void emit_started(struct execution *self) {
   const struct line line = {.text = title, .length = strlen(title)};
   struct step_event event = event_after(self, STEP_EVENT_STARTED, &line);
   event.not_masked = self->secrets.not_masked;
+  if (self->plan.has_fence && !self->is_refused)
+    event.fence = &self->plan.report;
   emit_event(self, &event);
   free(title);
+}
+
+static int make_plan(struct execution *self) {
+  const struct confinement *confinement = self->context->options->kind.confinement;
+  struct error *error = &self->end.error;
+  if (is_command(self) && confinement_check_command(confinement, self->step.target, error) != 0)
+    return -1;
+  const int result = confinement_plan(confinement, &self->step, &self->plan, error);
+  self->step.is_fenced = self->plan.has_fence;
+  return result;
 }
 
 struct execution *execution_new(const struct execution_context *context, struct frontend *frontend,
@@ -500,6 +553,7 @@ struct execution *execution_new(const struct execution_context *context, struct 
   (void)json_string_write(self->step_id_json, self->step.step_id, id_length);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
+  self->is_refused = make_plan(self) != 0;
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
   emit_started(self);
@@ -510,7 +564,9 @@ struct execution *execution_new(const struct execution_context *context, struct 
 /* There will be no process: the execution ends, from the event loop. */
 static void end_without_process(struct execution *self) {
   self->state = ENDED;
-  self->end.outcome = self->was_stopped ? EXECUTION_STOPPED : EXECUTION_NO_PROCESS;
+  self->end.outcome = self->was_stopped  ? EXECUTION_STOPPED
+                      : self->is_refused ? EXECUTION_REFUSED
+                                         : EXECUTION_NO_PROCESS;
   loop_timer_start_now(self->timer);
 }
 
@@ -519,7 +575,7 @@ static const struct process_handler process_handler = {
 
 static void make_process(struct execution *self, bool waits) {
   struct process_spec spec =
-      kind_process_spec(&self->context->options->kind, &self->step, self->tag);
+      kind_process_spec(&self->context->options->kind, &self->step, &self->plan, self->tag);
   self->process =
       process_new(&self->context->process, &spec, waits, &process_handler, self, &self->end.error);
   buffer_release(&spec.body);
@@ -535,7 +591,7 @@ static void make_process(struct execution *self, bool waits) {
 }
 
 void execution_prepare(struct execution *self) {
-  if (self->state == NEW && !self->was_stopped && is_command(self))
+  if (self->state == NEW && !self->was_stopped && !self->is_refused && is_command(self))
     make_process(self, true);
 }
 
@@ -546,6 +602,8 @@ void execution_start(struct execution *self) {
   self->was_started = true;
   if (self->process != NULL)
     process_go(self->process);
+  else if (self->is_refused)
+    end_without_process(self);
   else
     make_process(self, false);
 }
@@ -563,6 +621,7 @@ void execution_free(struct execution *self) {
   free(self->step_id_json);
   free(self->subject);
   supervisor_report_release(&self->process_outcome.report);
+  denials_release(&self->plan);
   buffer_release(&self->message);
   step_release(&self->step);
   free(self);

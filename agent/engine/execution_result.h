@@ -24,7 +24,8 @@ enum execution_outcome {
   EXECUTION_NO_DIRECTORY,   /* its working directory does not exist or cannot be entered */
   EXECUTION_NOT_FOUND,      /* the command does not exist */
   EXECUTION_NOT_EXECUTABLE, /* the command exists but cannot be executed */
-  EXECUTION_NO_PROCESS      /* not executed for another reason, such as a limit of processes */
+  EXECUTION_NO_PROCESS,     /* not executed for another reason, such as a limit of processes */
+  EXECUTION_REFUSED         /* it cannot be confined, or its command is not allowed */
 };
 
 /* The exit codes if the command has none of its own, as of timeout(1) and env(1). */

@@ -220,10 +220,44 @@ int kind_execute(struct step *step, struct output *output, struct error *error) 
 
 /* --- the child's side ------------------------------------------------------------------------ */
 
+/* Whether this process may write the file, or make it, by the rights of the file system. */
+static bool has_write_rights(const char *path) {
+  char *parent = memory_copy(path, strlen(path));
+  bool has_rights = access(path, W_OK) == 0, is_missing = !has_rights && errno == ENOENT;
+  while (is_missing && !has_rights) {
+    char *slash = strrchr(parent, '/');
+    const char *directory = slash == NULL ? "." : slash == parent ? "/" : parent;
+    if (slash != NULL)
+      *slash = '\0';
+    has_rights = access(directory, W_OK) == 0;
+    is_missing = !has_rights && errno == ENOENT && slash != NULL && slash != parent;
+  }
+  free(parent);
+  return has_rights;
+}
+
+/* Landlock does not restrict access(2): if that allows what the kernel has denied, the sandbox
+   policy has denied it. */
+static bool is_outside_fence(const struct step *step, const struct error *error) {
+  if (!step->is_fenced || strstr(error->text, strerror(EACCES)) == NULL)
+    return false;
+  return kind_of(step)->read_only ? access(step->target, R_OK) == 0
+                                  : has_write_rights(step->target);
+}
+
+static void explain_fence(const struct step *step, struct error *error) {
+  struct error ignored;
+  char *full = path_full(step->target, &ignored);
+  (void)error_set(error, KIND_OUTSIDE_FENCE "%s", full != NULL ? full : step->target);
+  free(full);
+}
+
 static int work_and_write(struct step *step) {
   struct output output = {0};
   struct error error;
   bool done = kind_execute(step, &output, &error) == 0;
+  if (!done && is_outside_fence(step, &error))
+    explain_fence(step, &error);
   if (!done) {
     buffer_release(&output.warnings);
     buffer_release(&output.content);
@@ -259,14 +293,24 @@ int kinds_work(char *packed, size_t length) {
 }
 
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
-                                      const char *tag) {
+                                      const struct confinement_plan *plan, const char *tag) {
   struct process_spec spec = {.timeout_seconds = step->timeout_seconds};
-  if (kind_of(step)->work == NULL) {
+  const bool is_work = kind_of(step)->work != NULL;
+  const char *directory = step->working_directory;
+  if (is_work) {
+    spec.message.is_work = true;
+    (void)buffer_space(&spec.body, step->memory);
+    step_pack(step, context->known, &spec.body);
+  } else {
     run_kind_prepare_spec(context, step, tag, &spec);
-    return spec;
   }
-  spec.message.is_work = true;
-  (void)buffer_space(&spec.body, step->memory);
-  step_pack(step, context->known, &spec.body);
+  if (!plan->is_needed)
+    return spec;
+  spec.message.task_length = spec.body.length;
+  spec.message.record_at = confinement_pack(context->confinement, plan,
+                                            !is_work            ? NULL
+                                            : directory != NULL ? directory
+                                                                : KIND_DIRECTORY,
+                                            directory == NULL, &spec.body);
   return spec;
 }

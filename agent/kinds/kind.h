@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/confinement/confinement.h"
 #include "agent/process/process.h"
 #include "base/buffer.h"
 #include "base/error.h"
@@ -32,8 +33,9 @@ struct output {
 
 /* What the steps of one engine share. */
 struct kind_context {
-  char *const *environment;             /* which commands inherit */
-  const struct step_kind *const *known; /* the kinds for step_pack */
+  char *const *environment;              /* which commands inherit */
+  const struct step_kind *const *known;  /* the kinds for step_pack */
+  const struct confinement *confinement; /* how steps are confined */
 };
 
 struct kind {
@@ -128,10 +130,10 @@ char *kind_title(const struct step *step, struct masker *masker);
 /* Writes one line for the log, truncated to `size`. */
 void kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
-/* Returns what process_new needs to run this step. The result points into the step. The caller
-   releases its body. */
+/* Returns what process_new needs to run this step as planned. The result points into the step. The
+   caller releases its body. */
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
-                                      const char *tag);
+                                      const struct confinement_plan *plan, const char *tag);
 
 /* Frees the step's standard input after its process has got it. */
 void kind_release_input(struct step *step);
@@ -139,6 +141,9 @@ void kind_release_input(struct step *step);
 /* Executes the step's `work`, and prepares the content for a model if the step is for one. Returns
    0, or -1 with the reason. */
 int kind_execute(struct step *step, struct output *output, struct error *error);
+
+/* How the error of a file kind begins if the sandbox policy has denied it; its path follows. */
+#define KIND_OUTSIDE_FENCE "outside the fence: "
 
 /* Execute a packed step in a supervisor and write content and warnings to standard output and
    standard error. `known` are the kinds that it was packed with; kinds_work uses `kinds`. Return

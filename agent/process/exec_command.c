@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/kernel_signal.h"
+#include "base/raw_call.h"
 
 /* --- why a file was rejected ------------------------------------------------------------------ */
 
@@ -29,6 +30,7 @@ struct exec_probe {
   mode_t interpreter_mode;     /* 0: it does not exist */
   char mount[128];             /* the noexec mount of the file; "": none */
   char interpreter_mount[128]; /* of the interpreter */
+  bool has_rights;             /* access(2) lets this process execute the file */
 };
 
 static bool is_elf(const unsigned char *head, size_t length) {
@@ -109,6 +111,7 @@ static void examine(struct exec_probe *self, const char *path, int exec_errno) {
   self->error = exec_errno;
   self->mode = mode_of(path);
   self->head_length = -1;
+  self->has_rights = access(path, X_OK) == 0;
   if (exec_errno != ENOENT && exec_errno != ENOEXEC && exec_errno != EACCES && exec_errno != ELOOP)
     return;
   if (exec_errno == EACCES && self->mode != 0)
@@ -210,7 +213,9 @@ static struct explanation not_permitted(const struct exec_probe *probe) {
   if (probe->interpreter_mount[0] != '\0')
     return about(80, "its interpreter is on the mount ", probe->interpreter_mount,
                  ", which is noexec");
-  return plain("permission denied");
+  return plain(probe->has_rights
+                   ? "permission denied by a security policy, such as the step's fence"
+                   : "permission denied");
 }
 
 static struct explanation reason_of(const struct exec_probe *probe) {
@@ -251,6 +256,11 @@ static void set_failure(struct exec_failure *failure, enum exec_stage stage, int
                  subject, separator, reason.before, reason.detail, reason.after);
 }
 
+void exec_command_refuse(struct exec_failure *failure) {
+  failure->stage = EXEC_REFUSED;
+  (void)snprintf(failure->whole, sizeof failure->whole, "%s", failure->reason.text);
+}
+
 void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
                           const char *path, int exec_errno) {
   struct exec_probe probe = {0};
@@ -261,21 +271,9 @@ void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, c
 
 /* --- the execution --------------------------------------------------------------------------- */
 
-/* Makes a system call. Returns 0, or the errno. The variable errno is the supervisor's, too, whose
-   next system call may fail before the child has read it: with EINTR, at every SIGCONT. */
+/* Makes a system call. Returns 0, or the errno. */
 static int call_kernel(long number, const void *first, const void *second, const void *third) {
-#if defined(__aarch64__)
-  register long x8 __asm__("x8") = number;
-  register long result __asm__("x0") = (long)first;
-  register const void *x1 __asm__("x1") = second, *x2 __asm__("x2") = third;
-  __asm__ volatile("svc 0" : "+r"(result) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-#else /* x86-64, which the constraints require */
-  long result;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(number), "D"(first), "S"(second), "d"(third)
-                   : "rcx", "r11", "memory");
-#endif
+  const long result = raw_call(number, (long)first, (long)second, (long)third, 0, 0);
   return result < 0 ? (int)-result : 0;
 }
 
@@ -450,6 +448,13 @@ static void set_pwd(const struct exec_command *self, char variable[4 + PATH_MAX]
     *self->pwd = variable;
 }
 
+static bool confine(const struct exec_command *self, struct exec_failure *failure) {
+  if (confine_apply(self->record, self->agent_rules, self->socket, &failure->reason) == 0)
+    return true;
+  exec_command_refuse(failure);
+  return false;
+}
+
 void exec_command(const struct exec_command *self, struct exec_failure *failure) {
   char space[PATH_MAX], variable[4 + PATH_MAX];
   bool in_directory;
@@ -458,6 +463,8 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
       !enter_directory(self, directory, failure, &in_directory))
     return;
   set_pwd(self, variable);
+  if (self->record != NULL && !confine(self, failure))
+    return;
   reset_signals();
   struct path_search search = {.error = ENOENT};
   try_candidates(self, &search);

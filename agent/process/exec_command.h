@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/confinement/confine.h"
 #include "base/error.h"
 
 /*
@@ -21,7 +22,8 @@ enum exec_stage {
   EXEC_NO_DIRECTORY,
   EXEC_NOT_FOUND,
   EXEC_NOT_EXECUTABLE, /* the command exists */
-  EXEC_NO_PROCESS      /* no process could be made */
+  EXEC_NO_PROCESS,     /* no process could be made */
+  EXEC_REFUSED         /* it could not be confined */
 };
 
 /* The size of an uncut reason, in which a secret is found that `struct error` would cut: a path and
@@ -44,11 +46,13 @@ struct exec_command {
   /* The offset of a "~" in `directory` that stands for the HOME of envp, unless there is an entry
      of that name; 0: none. */
   size_t home_at;
+  const struct confine_record *record; /* see confine.h; NULL: it is not confined */
+  int agent_rules, socket;             /* for confine_apply */
 };
 
 /*
- * Enters the directory and executes the command with an empty signal mask. Returns only if that
- * fails. A child that shares the memory of its supervisor calls it. So it allocates nothing, never
+ * Enters the directory, confines the process, and executes the command with an empty signal mask.
+ * Returns only if that fails. A child that shares the memory of its supervisor calls it. So it allocates nothing, never
  * reads errno, and changes only `failure`, errno, and this process's directory and signal mask.
  */
 void exec_command(const struct exec_command *self, struct exec_failure *failure);
@@ -62,6 +66,9 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
  */
 void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
                           const char *path, int exec_errno);
+
+/* Completes the failure of a process that could not be confined, whose reason is set. */
+void exec_command_refuse(struct exec_failure *failure);
 
 /* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);

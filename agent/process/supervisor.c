@@ -34,6 +34,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/confinement/confine.h"
+#include "agent/confinement/loopback.h"
 #include "agent/process/children.h"
 #include "agent/process/exec_command.h"
 #include "agent/process/process_table.h"
@@ -42,8 +44,10 @@
 #include "agent/process/supervisor_page.h"
 #include "base/check.h"
 
-/* A descriptor of the directory in which it began, to which it returns after work. */
+/* Descriptors: the directory in which it began, to which it returns after work; and the rule set of
+   the agent's own policy, if it has one. */
 #define SUPERVISOR_DIRECTORY 4
+#define SUPERVISOR_RULES 5
 
 /* The time to answer a query. */
 #define CENSUS_MS 800
@@ -78,13 +82,17 @@ struct supervision {
   bool has_grown;     /* by work, since the floor was measured */
   bool has_forgotten; /* the agent's secrets */
   ino_t pipes[2];     /* of the command's output; 0: it is no pipe */
+  /* Of a command with `network: "loopback"`; -1: none. The child sends the listener, through which
+     its processes ask for sockets, to the socket. */
+  int listener_socket, listener;
+  bool lets_udp_through; /* see struct filter_rules */
   struct supervisor_message message;
   char *body;               /* of the message; NULL: released */
   int descriptors[3];       /* of the message */
   struct exec_command exec; /* what a command's child executes, */
   int nice;                 /* with this nice value */
   pid_t own_pid;
-  char body_space[SUPERVISOR_BODY_MAX];
+  _Alignas(struct confine_record) char body_space[SUPERVISOR_BODY_MAX];
   _Alignas(16) char child_stack[CHILD_STACK_SIZE];
 };
 
@@ -147,9 +155,13 @@ static void close_above(int last) {
     (void)close(fd);
 }
 
-static void set_up(void) {
+static void set_up(int rules_fd) {
   block_signals();
-  close_above(SUPERVISOR_SOCKET);
+  if (rules_fd > 0 && rules_fd != SUPERVISOR_RULES)
+    (void)dup3(rules_fd, SUPERVISOR_RULES, O_CLOEXEC);
+  if (rules_fd > 0)
+    close(SUPERVISOR_DIRECTORY);
+  close_above(rules_fd > 0 ? SUPERVISOR_RULES : SUPERVISOR_SOCKET);
   (void)setsid();
   (void)prctl(PR_SET_DUMPABLE, 0); /* the agent may run with --dumpable */
   (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
@@ -297,6 +309,12 @@ static pid_t make_child(struct supervision *self) {
   return pid;
 }
 
+/* Returns how the task is confined; NULL: not at all. */
+static struct confine_record *record_of(const struct supervision *self) {
+  const size_t at = self->message.record_at;
+  return at > 0 ? (struct confine_record *)(void *)(self->body + at) : NULL;
+}
+
 /* Builds argv and envp behind the texts. */
 static void point_to_texts(struct supervision *self) {
   const struct supervisor_message *message = &self->message;
@@ -316,6 +334,9 @@ static void point_to_texts(struct supervision *self) {
       .directory = at,
       .directory_may_be_missing = message->directory_may_be_missing,
       .home_at = message->home_at,
+      .record = record_of(self),
+      .agent_rules = SUPERVISOR_RULES,
+      .socket = -1,
   };
 }
 
@@ -341,11 +362,63 @@ static ino_t pipe_number(int fd) {
   return fstat(fd, &pipe) == 0 && S_ISFIFO(pipe.st_mode) ? pipe.st_ino : 0;
 }
 
+/* Makes the sockets through which the child sends its listener. Returns 0, or the errno. */
+static int open_listener(struct supervision *self) {
+  int ends[2];
+  if (self->exec.record == NULL || !self->exec.record->has_listener)
+    return 0;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return errno;
+  self->listener_socket = ends[0];
+  self->exec.socket = ends[1];
+  self->lets_udp_through = self->exec.record->lets_udp_through;
+  return 0;
+}
+
+static void close_listener(struct supervision *self) {
+  for (int i = 0; i < 2; i++) {
+    int *fd = i == 0 ? &self->listener_socket : &self->listener;
+    if (*fd >= 0)
+      close(*fd);
+    *fd = -1;
+  }
+}
+
+static void receive_listener(struct supervision *self) {
+  union {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))];
+  } control;
+  char byte;
+  struct iovec piece = {&byte, sizeof byte};
+  struct msghdr header = {.msg_iov = &piece,
+                          .msg_iovlen = 1,
+                          .msg_control = &control,
+                          .msg_controllen = sizeof control};
+  const ssize_t length = recvmsg(self->listener_socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  const struct cmsghdr *rights = length > 0 ? CMSG_FIRSTHDR(&header) : NULL;
+  close_listener(self);
+  if (rights != NULL && rights->cmsg_type == SCM_RIGHTS)
+    memcpy(&self->listener, CMSG_DATA(rights), sizeof self->listener);
+}
+
+static pid_t make_child_with_listener(struct supervision *self) {
+  const int error = open_listener(self);
+  const pid_t pid = error == 0 ? make_child(self) : -1;
+  const int fork_errno = error == 0 ? errno : error;
+  if (self->exec.socket >= 0)
+    close(self->exec.socket);
+  if (pid < 0)
+    close_listener(self);
+  errno = fork_errno;
+  return pid;
+}
+
 static void start_command(struct supervision *self) {
   point_to_texts(self);
   if (self->has_grown || self->message.in_file)
     measure_floor(self);
-  pid_t pid = make_child(self);
+  pid_t pid = make_child_with_listener(self);
   if (pid < 0) {
     const int fork_errno = errno;
     (void)error_set(&self->page->failure.reason, "cannot start %.100s: %s", self->exec.argv[0],
@@ -374,6 +447,20 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
   add_usage(self, &usage, LONG_MAX);
 }
 
+/* Earlier work of this process has used processor time, too. */
+static void confine_work(struct supervision *self, struct confine_record *record,
+                         const struct rusage *before) {
+  struct exec_failure *failure = &self->page->failure;
+  const uint64_t used = (uint64_t)(before->ru_utime.tv_sec + before->ru_stime.tv_sec) + 1;
+  for (uint32_t i = 0; i < record->limit_count; i++)
+    if (record->limits[i].resource == RLIMIT_CPU) {
+      record->limits[i].soft += used;
+      record->limits[i].hard += used;
+    }
+  if (confine_apply(record, SUPERVISOR_RULES, -1, &failure->reason) != 0)
+    exec_command_refuse(failure);
+}
+
 /* The supervisor has a copy of the agent's memory. A command never sees it, but work reads
    untrusted files, so the agent's secrets are overwritten first. This copies the pages, which an
    idle supervisor shares with the agent. */
@@ -387,7 +474,11 @@ static void do_work(struct supervision *self) {
   if (!self->has_forgotten && self->options->forget != NULL)
     self->options->forget(self->options->owner);
   self->has_forgotten = true;
-  int exit_code = self->options->work(self->body, self->message.length);
+  struct confine_record *record = record_of(self);
+  if (record != NULL)
+    confine_work(self, record, &before);
+  const bool is_refused = self->page->failure.stage == EXEC_REFUSED;
+  int exit_code = is_refused ? 127 : self->options->work(self->body, self->message.task_length);
   add_own_usage(&self->page->usage, &before);
   (void)dup2(STDIN_FILENO, STDOUT_FILENO);
   (void)dup2(STDIN_FILENO, STDERR_FILENO);
@@ -396,8 +487,9 @@ static void do_work(struct supervision *self) {
 }
 
 static void tidy_after_work(struct supervision *self) {
+  self->is_leaving |= self->message.record_at > 0; /* it stays confined */
   self->has_grown = true;
-  close_above(SUPERVISOR_DIRECTORY);
+  close_above(self->options->rules_fd > 0 ? SUPERVISOR_RULES : SUPERVISOR_DIRECTORY);
   (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
   self->is_leaving |= is_large(self) || fchdir(SUPERVISOR_DIRECTORY) != 0;
 }
@@ -434,16 +526,24 @@ static void receive_message(struct supervision *self) {
    socket of a dead agent is not polled, because it would always be ready. */
 static void wait_for_event(struct supervision *self, int milliseconds) {
   static const uint64_t mask = ~(UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGCONT - 1));
-  struct pollfd socket = {.fd = self->agent_died ? -1 : SUPERVISOR_SOCKET,
-                          .events = self->is_busy ? 0 : POLLIN};
+  struct pollfd sockets[] = {
+      {.fd = self->agent_died ? -1 : SUPERVISOR_SOCKET, .events = self->is_busy ? 0 : POLLIN},
+      {.fd = self->listener_socket, .events = POLLIN},
+      {.fd = self->listener, .events = POLLIN}};
   struct timespec limit = {.tv_sec = milliseconds / 1000,
                            .tv_nsec = (long)(milliseconds % 1000) * 1000000};
-  long ready = syscall(SYS_ppoll, &socket, 1, milliseconds < 0 ? NULL : &limit, &mask, sizeof mask);
+  const bool has_listener = self->listener_socket >= 0 || self->listener >= 0;
+  long ready = syscall(SYS_ppoll, sockets, has_listener ? 3 : 1, milliseconds < 0 ? NULL : &limit,
+                       &mask, sizeof mask);
   if (ready <= 0)
     return;
-  if ((socket.revents & POLLIN) != 0)
+  if (sockets[1].revents != 0)
+    receive_listener(self);
+  if (sockets[2].revents != 0 && !loopback_answer(self->listener, self->lets_udp_through))
+    close_listener(self);
+  if ((sockets[0].revents & POLLIN) != 0)
     receive_message(self);
-  else
+  else if (sockets[0].revents != 0)
     self->agent_died = true;
 }
 
@@ -455,6 +555,7 @@ static void supervise_tree(struct supervision *self) {
   bool has_changed = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
   self->has_ended |= has_changed;
   if (is_empty) {
+    close_listener(self);
     self->is_busy = false;
     self->obeyed = SUPERVISOR_ORDER_NONE;
     atomic_store(&self->page->left, 0);
@@ -479,7 +580,8 @@ void supervisor_main(const struct supervisor_options *options, pid_t agent,
   self.options = options;
   self.agent = agent;
   self.page = page;
-  set_up();
+  set_up(options->rules_fd);
+  self.listener_socket = self.listener = -1;
   self.own_pid = getpid();
   self.nice = getpriority(PRIO_PROCESS, 0) + options->nice;
   self.is_leaving = options->agent_pages > 0 && is_large(&self);

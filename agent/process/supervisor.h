@@ -45,6 +45,7 @@ struct supervisor_options {
   int nice;                 /* of commands, above the agent's */
   bool lists_alive; /* lists a command's processes before the first order: struct process_outcome */
   int stdin_fd;     /* reads as empty */
+  int rules_fd;     /* the rule set of the agent's own policy: see confinement.h; 0: none */
   int oom_score_fd; /* the agent's oom_score_adj; 0: supervisors have the agent's score */
   const char *job;  /* for the title; NULL: none */
   const struct process_title *title; /* of the agent; NULL: supervisors keep it */

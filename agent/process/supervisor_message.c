@@ -45,6 +45,8 @@ int supervisor_message_send(int fd, const struct supervisor_message *message,
   int fds[DESCRIPTORS_MAX] = {descriptors[0], descriptors[1], descriptors[2]};
   union control control = {.space = {0}};
   sent.length = body->length;
+  if (sent.record_at == 0)
+    sent.task_length = sent.length;
   sent.in_file = size_of(&sent) > SUPERVISOR_BODY_MAX;
   if (sent.in_file && (fds[3] = make_file(body, size_of(&sent))) < 0)
     return -1;

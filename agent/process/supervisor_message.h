@@ -13,7 +13,7 @@
  * message that was not received stays in the socket, so that a stopped supervisor can be killed and
  * replaced without a chance that the task runs twice.
  */
-/* The body of a command is the texts of its arguments, of its variables and of its directory, each
+/* The last part of the body may be a record. The body of a command is otherwise the texts of its arguments, of its variables and of its directory, each
    with its NUL; the supervisor has space behind them for the pointers to them. The body of work is
    what the kind packed. */
 struct supervisor_message {
@@ -23,7 +23,9 @@ struct supervisor_message {
   uint32_t home_at;              /* see struct exec_command */
   uint32_t arguments;
   uint32_t variables;
-  size_t length; /* of the body; supervisor_message_send sets it */
+  size_t length;      /* of the body; supervisor_message_send sets it */
+  size_t task_length; /* of the body without the record of confine.h */
+  size_t record_at;   /* where that begins in the body; 0: there is none */
 };
 
 /* A longer body, with its space, travels as a file in memory. */

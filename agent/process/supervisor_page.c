@@ -31,7 +31,7 @@ static bool is_wait_status(int status) {
 }
 
 static bool is_failure(const struct exec_failure *self) {
-  return self->stage >= EXEC_DONE && self->stage <= EXEC_NO_PROCESS && IS_TEXT(self->reason.text) &&
+  return self->stage >= EXEC_DONE && self->stage <= EXEC_REFUSED && IS_TEXT(self->reason.text) &&
          self->reason.code >= 0 && self->reason.code <= ERRNO_MAX &&
          self->reason.why <= strlen(self->reason.text);
 }

@@ -40,6 +40,7 @@ int frontend_owner_tear_down(void **state) {
   }
   self->engine = NULL;
   secrets_release(&self->secrets);
+  confinement_free(self->confinement);
   redis_store_free(self->store);
   loop_release(&self->loop);
   free(self);
@@ -47,6 +48,10 @@ int frontend_owner_tear_down(void **state) {
 }
 
 void frontend_owner_make(struct redis_frontend_owner *self) {
+  static const struct confinement_options no_policy;
+  struct error error;
+  if (self->confinement == NULL)
+    self->confinement = confinement_new(&no_policy, &error);
   struct engine_options options = {
       .base = self->loop.base,
       .log = &self->loop.log,
@@ -56,7 +61,8 @@ void frontend_owner_make(struct redis_frontend_owner *self) {
       .idle_limit_ms = self->idle_limit_ms,
       .line_bytes = LINE_BYTES_DEFAULT,
       .job_id = "j",
-      .kind = {.environment = self->loop.environment, .known = kinds}};
+      .kind = {
+          .environment = self->loop.environment, .known = kinds, .confinement = self->confinement}};
   getrlimit(RLIMIT_NOFILE, &options.supervisor.open_files);
   self->engine = engine_new(&options);
   self->frontend = redis_frontend_new(self->loop.base, &self->loop.log, &self->options);

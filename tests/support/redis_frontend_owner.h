@@ -1,5 +1,6 @@
 #pragma once
 
+#include "agent/confinement/confinement.h"
 #include "agent/engine/engine.h"
 #include "agent/frontends/redis/frontend.h"
 #include "tests/support/loop.h"
@@ -14,7 +15,8 @@ struct redis_frontend_owner {
   struct redis_frontend_options options;
   int64_t idle_limit_ms; /* 0: no limit */
   struct secrets secrets;
-  struct engine *engine; /* NULL before frontend_owner_begin */
+  struct confinement *confinement; /* of steps without a policy */
+  struct engine *engine;           /* NULL before frontend_owner_begin */
   struct frontend *frontend;
 };
 

@@ -103,6 +103,10 @@ static void reap(void *owner) {
 }
 
 static void make_engine(struct step_owner *self) {
+  static const struct confinement_options no_policy;
+  struct error error;
+  if (self->confinement == NULL)
+    self->confinement = confinement_new(&no_policy, &error);
   struct engine_options options = {
       .base = self->loop.base,
       .log = &self->loop.log,
@@ -115,7 +119,8 @@ static void make_engine(struct step_owner *self) {
       .line_bytes = STEP_OWNER_LINE_BYTES,
       .job_id = "pipe-42",
       .kind = {.environment = self->loop.environment,
-               .known = self->kinds != NULL ? self->kinds : kinds}};
+               .known = self->kinds != NULL ? self->kinds : kinds,
+               .confinement = self->confinement}};
   self->engine = engine_new(&options);
   engine_set_frontend(self->engine, &self->frontend);
 }
@@ -138,6 +143,7 @@ int step_owner_tear_down(void **state) {
   struct step_owner *self = *state;
   engine_free(self->engine);
   secrets_release(&self->secrets);
+  confinement_free(self->confinement);
   loop_release(&self->loop);
   free(self->output_content);
   free(self->error_message);

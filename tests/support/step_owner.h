@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/confinement/confinement.h"
 #include "agent/engine/engine.h"
 #include "agent/engine/execution.h"
 #include "tests/support/loop.h"
@@ -18,6 +19,7 @@ struct step_owner {
   struct frontend frontend; /* first */
   struct loop loop;
   struct secrets secrets;
+  struct confinement *confinement; /* of steps without a policy */
   struct engine *engine;
   struct execution *execution; /* NULL: none */
   struct rlimit open_files;

@@ -33,12 +33,14 @@ static void expect_end(struct status *self, size_t held, const char *end) {
   free(text);
 }
 
+static const struct buffer abilities;
+
 TEST(figures_are_updated_for_two_values_and_then_for_each_fifth) {
   static const char at_first[] = "],'WorkingDirectory':'/a b','Steps':{'ok':0,'failed':0,"
                                  "'timedOut':0,'cancelled':0},'HeldBytes':5,'Reconnects':3";
   static const char *const without[] = {NULL};
   struct status status = {0};
-  status_announce(&status, "7.8", without);
+  status_announce(&status, "7.8", without, &abilities);
   expect_end(&status, 5, at_first);
   count(&status, STEP_CAUSE_EXITED, 0);
   count(&status, STEP_CAUSE_EXITED, 1);
@@ -60,10 +62,10 @@ TEST(figures_are_updated_for_two_values_and_then_for_each_fifth) {
 TEST(each_value_after_a_reconnect_has_figures) {
   static const char *const without[] = {NULL};
   struct status status = {0};
-  status_announce(&status, "7.8", without);
+  status_announce(&status, "7.8", without, &abilities);
   for (int i = 0; i < 2 * STATUS_REFRESHED; i++) {
     free(write_once(&status, 5, 3));
-    status_announce(&status, "7.8", without);
+    status_announce(&status, "7.8", without, &abilities);
     expect_end(&status, 6, ",'HeldBytes':6,'Reconnects':3");
   }
   status_release(&status);

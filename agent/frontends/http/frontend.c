@@ -448,6 +448,7 @@ static void on_closed(void *owner, struct http_exchange *exchange, bool is_sent)
 static void add_health(void *owner, struct buffer *json) {
   const struct http_frontend *self = owner;
   figures_add_health(&self->steps, json);
+  engine_add_abilities(&self->frontend, "landlock", "enforces", json);
 }
 
 static void add_metrics(void *owner, struct buffer *text) {

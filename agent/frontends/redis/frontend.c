@@ -241,7 +241,10 @@ static void announce_features(struct redis_frontend *self) {
     without[count++] = FEATURE_REPLY_TO;
   if (!delivery_offers(delivery_of(self), DELIVERY_FLOW_CONTROL))
     without[count++] = FEATURE_FLOW_CONTROL;
-  status_announce(&self->status, self->options.version, without);
+  struct buffer abilities = {0};
+  engine_add_abilities(&self->frontend, "Landlock", "Enforces", &abilities);
+  status_announce(&self->status, self->options.version, without, &abilities);
+  buffer_release(&abilities);
 }
 
 static char *on_ownership_command(void *owner) {

@@ -12,7 +12,8 @@ static bool is_listed(const char *const *names, const char *name) {
   return *names != NULL;
 }
 
-void status_announce(struct status *self, const char *version, const char *const *without) {
+void status_announce(struct status *self, const char *version, const char *const *without,
+                     const struct buffer *abilities) {
   struct buffer *out = &self->text;
   out->length = 0;
   buffer_add_format(
@@ -21,6 +22,7 @@ void status_announce(struct status *self, const char *version, const char *const
     if (!is_listed(without, protocol_features[i]))
       buffer_add_format(out, "%s\"%s\"", i > 0 ? "," : "", protocol_features[i]);
   buffer_add_string(out, "]");
+  buffer_add(out, abilities->bytes, abilities->length);
   self->agent_length = out->length;
   if (self->written > 0)
     self->written = 1; /* the figures are read again */

@@ -18,8 +18,10 @@ struct status {
 };
 
 /* Sets the members that do not change. `without` are features that Redis does not permit, ended by
-   NULL. Idempotent; status_release frees the text. */
-void status_announce(struct status *self, const char *version, const char *const *without);
+   NULL, and `abilities` members of engine_add_abilities. Idempotent; status_release frees the text.
+   */
+void status_announce(struct status *self, const char *version, const char *const *without,
+                     const struct buffer *abilities);
 void status_release(struct status *self);
 
 /* Where status_write reads figures from. */

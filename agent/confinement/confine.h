@@ -1,0 +1,62 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/confinement/filter.h"
+#include "agent/confinement/landlock.h"
+#include "base/error.h"
+
+/*
+ * Confines the calling process, and all that it starts, by the record that confinement.h has made.
+ * The child of a supervisor calls it before it executes a command, and the supervisor itself before
+ * it works on files. The hard part is that child, which shares the memory of its supervisor: here
+ * nothing is allocated, locked or logged, and errno is not read.
+ */
+
+/* A path below which something is allowed. */
+struct confine_path {
+  uint64_t access; /* below a directory; of a file only the actions that files have */
+  uint32_t text;   /* the offset in the record */
+  uint16_t index;  /* in its field, for the reason of a refusal */
+  uint8_t field;   /* enum confine_field */
+};
+
+enum confine_field {
+  CONFINE_WRITE_PATHS, /* must exist, without a symbolic link on the path */
+  CONFINE_READ_PATHS,  /* may be missing */
+  CONFINE_OWN          /* of the agent; may be missing */
+};
+
+struct confine_limit {
+  int32_t resource; /* RLIMIT_… */
+  uint64_t soft, hard;
+};
+
+#define CONFINE_LIMITS_MAX 4
+
+/* Behind it are the paths, the ports, the instructions of the filter, and the texts. Offsets count
+   from the record, which is aligned for a uint64_t. */
+struct confine_record {
+  struct landlock_attr attr; /* of the step's rule set; zeros: it has none */
+  struct confine_limit limits[CONFINE_LIMITS_MAX];
+  uint32_t limit_count, path_count, port_count, instruction_count;
+  uint32_t directory; /* the text of the directory at which relative paths begin; 0: the current */
+  bool directory_may_be_missing;
+  bool has_agent_rules; /* the rule set of the agent counts, too */
+  bool has_listener;    /* see filter_asks */
+  bool lets_udp_through;
+};
+
+/* Whether the record has a rule set of its own. */
+bool confine_has_rules(const struct confine_record *self);
+
+/* Makes the record's rule set. Returns a descriptor that is close-on-exec, or -1 with the reason. */
+int confine_make_rules(const struct confine_record *self, struct error *error);
+
+/* Confines this process. `agent_rules` is a descriptor of the agent's rule set, if the record
+   counts it. The listener of the filter, if there is one, is sent through `socket`. Returns 0, or
+   -1 with the reason: then this process may be confined in part, and must do nothing more. */
+int confine_apply(const struct confine_record *self, int agent_rules, int socket,
+                  struct error *error);

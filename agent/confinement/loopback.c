@@ -1,0 +1,163 @@
+/* The numbers and structs are the kernel's (linux/seccomp.h), which musl does not have. */
+#include "agent/confinement/loopback.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define SECCOMP_SET_MODE_FILTER 1
+#define SECCOMP_GET_ACTION_AVAIL 2
+#define SECCOMP_GET_NOTIF_SIZES 3
+#define SECCOMP_FILTER_FLAG_NEW_LISTENER (1U << 3)
+#define SECCOMP_RET_USER_NOTIF 0x7fc00000U
+#define SECCOMP_ADDFD_FLAG_SEND (1U << 1)
+
+/* LOOPBACK_IFINDEX of the kernel's net/net_namespace.h: "lo" is the first interface of each network
+   namespace and stays there. Its name can change. */
+#define LOOPBACK_INTERFACE 1
+
+struct seccomp_notif_sizes {
+  uint16_t notif, response, data;
+};
+
+struct seccomp_notif {
+  uint64_t id;
+  uint32_t pid, flags;
+  struct {
+    int32_t number;
+    uint32_t arch;
+    uint64_t instruction_pointer;
+    uint64_t arguments[6];
+  } data;
+};
+
+struct seccomp_notif_resp {
+  uint64_t id;
+  int64_t value;
+  int32_t error;
+  uint32_t flags;
+};
+
+struct seccomp_notif_addfd {
+  uint64_t id;
+  uint32_t flags, source, target, target_flags;
+};
+
+static_assert(sizeof(struct seccomp_notif_sizes) == 6, "linux/seccomp.h");
+static_assert(sizeof(struct seccomp_notif) == 80, "linux/seccomp.h");
+static_assert(sizeof(struct seccomp_notif_resp) == 24, "linux/seccomp.h");
+static_assert(sizeof(struct seccomp_notif_addfd) == 24, "linux/seccomp.h");
+
+#define SECCOMP_IOCTL_NOTIF_RECV _IOWR('!', 0, struct seccomp_notif)
+#define SECCOMP_IOCTL_NOTIF_SEND _IOWR('!', 1, struct seccomp_notif_resp)
+#define SECCOMP_IOCTL_NOTIF_ADDFD _IOW('!', 3, struct seccomp_notif_addfd)
+
+/* A later kernel may write more than it did when this was compiled. */
+union request {
+  struct seccomp_notif notif;
+  unsigned char space[512];
+};
+
+union response {
+  struct seccomp_notif_resp answer;
+  unsigned char space[512];
+};
+
+static bool is_recent(void) {
+  struct utsname system;
+  char *dot;
+  if (uname(&system) != 0)
+    return false;
+  unsigned long major = strtoul(system.release, &dot, 10);
+  return major > 5 || (major == 5 && *dot == '.' && strtoul(dot + 1, NULL, 10) >= 14);
+}
+
+/* The kernel looks at the flag before it reads the program, which is missing: it answers EFAULT.
+   gVisor knows the action, but not the flag. */
+bool loopback_is_supported(void) {
+  const uint32_t action = SECCOMP_RET_USER_NOTIF;
+  struct seccomp_notif_sizes sizes = {0};
+  return is_recent() && syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 &&
+         syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == 0 &&
+         sizes.notif <= sizeof(union request) && sizes.response <= sizeof(union response) &&
+         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, NULL) !=
+             0 &&
+         errno == EFAULT;
+}
+
+/* The filter has checked these values already. */
+static bool may_have(const struct seccomp_notif *notif, bool gives_udp) {
+  const int domain = (int)notif->data.arguments[0];
+  const int type = (int)notif->data.arguments[1] & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
+  const int protocol = (int)notif->data.arguments[2];
+  if (notif->data.number != SYS_socket || (domain != AF_INET && domain != AF_INET6))
+    return false;
+  if (type == SOCK_STREAM)
+    return protocol == 0 || protocol == IPPROTO_TCP;
+  return gives_udp && type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
+}
+
+/* Returns a socket that is bound to the loopback interface, or -1 with errno. */
+static int make_socket(const struct seccomp_notif *notif) {
+  const int interface = LOOPBACK_INTERFACE;
+  int fd = socket((int)notif->data.arguments[0], (int)notif->data.arguments[1] | SOCK_CLOEXEC,
+                  (int)notif->data.arguments[2]);
+  if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, sizeof interface) == 0)
+    return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+/* Installs the socket in the process that asked, as its answer. Returns 0 or an error. */
+static int hand_over(int listener, const struct seccomp_notif *notif, bool gives_udp) {
+  if (!may_have(notif, gives_udp))
+    return EACCES;
+  int fd = make_socket(notif);
+  if (fd < 0)
+    return errno;
+  const struct seccomp_notif_addfd install = {
+      .id = notif->id,
+      .flags = SECCOMP_ADDFD_FLAG_SEND,
+      .source = (uint32_t)fd,
+      .target_flags = notif->data.arguments[1] & SOCK_CLOEXEC ? O_CLOEXEC : 0};
+  int error = ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &install) < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
+
+/* The process that asked may vanish at any time; each call then fails with ENOENT. */
+static void answer_one(int listener, bool gives_udp) {
+  union request request = {.space = {0}};
+  union response response = {.space = {0}};
+  if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0)
+    return;
+  int error = hand_over(listener, &request.notif, gives_udp);
+  if (error == 0)
+    return;
+  response.answer.id = request.notif.id;
+  response.answer.error = -error;
+  (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+}
+
+bool loopback_answer(int listener, bool gives_udp) {
+  for (int i = 0; i < LOOPBACK_ANSWERS_MAX; i++) {
+    struct pollfd waiting = {.fd = listener, .events = POLLIN};
+    if (poll(&waiting, 1, 0) <= 0)
+      return true;
+    if ((waiting.revents & POLLIN) == 0)
+      return false;
+    answer_one(listener, gives_udp);
+  }
+  return true;
+}
