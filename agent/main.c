@@ -218,6 +218,26 @@ static size_t secrets_max(void) {
   return most < MASKER_BYTES_MAX ? most : MASKER_BYTES_MAX;
 }
 
+/* Logs what the agent's own policy enforces on each step. */
+static void log_policy(const struct log *log, const struct confinement *confinement) {
+  struct confinement_plan plan;
+  struct error ignored;
+  struct buffer text = {0};
+  const struct step step = {.fence = NULL};
+  if (confinement == NULL || confinement_plan(confinement, &step, &plan, &ignored) != 0 ||
+      !plan.has_fence)
+    return;
+  for (size_t i = 0; plan.enforced[i] != NULL; i++)
+    buffer_add_format(&text, "%s%s", i > 0 ? ", " : "", plan.enforced[i]);
+  buffer_add_format(&text, "; network \"%s\"", plan.report.network);
+  for (size_t i = 0; plan.missing[i] != NULL; i++)
+    buffer_add_format(&text, "%s%s",
+                      i > 0 ? ", " : "; the kernel cannot enforce: ", plan.missing[i]);
+  log_line(log, LOG_INFO, NULL, "each step is confined: %.*s (Landlock ABI %d)", (int)text.length,
+           text.bytes, plan.report.landlock);
+  buffer_release(&text);
+}
+
 static int run_agent(struct options *options, const struct process_title *title) {
   unsigned long dropped = 0;
   struct secrets secrets = {0};
@@ -249,6 +269,7 @@ static int run_agent(struct options *options, const struct process_title *title)
   startup_offer_tools();
   options->confinement.agent_is_protected = startup.is_protected;
   struct confinement *confinement = confinement_new(&options->confinement, &error);
+  log_policy(&log, confinement);
   bool is_ready = confinement != NULL && bind_http(options, &listener, &error) == 0 &&
                   complete(options, &log, &error) == 0;
   int exit_code = is_ready ? serve(options, &startup, title, confinement, &secrets, &log)

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "agent/confinement/denials.h"
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
 #include "agent/engine/lines.h"
+#include "agent/engine/step_policy.h"
 #include "agent/kinds/kind.h"
 #include "base/buffer.h"
 #include "base/cgroup.h"
@@ -81,8 +81,7 @@ struct execution {
   int64_t made_ms; /* monotonic */
   int64_t now_ms;  /* UTC; read once per callback */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
-  struct confinement_plan plan;
-  bool is_refused;  /* there is no plan */
+  struct step_policy policy;
   bool was_started; /* by execution_start */
   bool was_stopped; /* by engine_stop */
   bool is_paused;   /* the pipes are not read because the frontend has no capacity */
@@ -395,8 +394,7 @@ void execution_step_end(const struct execution *self, const struct execution_res
   out->result = execution_result_step_result(end, &self->step, &out->line);
   out->result.event_count = (int64_t)self->events + 1;
   out->result.is_raw = self->output == OUTPUT_BYTES;
-  if (!self->is_refused && (self->plan.missing[0] != NULL || self->plan.report.denial_count > 0))
-    out->result.fence = &self->plan.report;
+  out->result.fence = step_policy_result(&self->policy);
   if (out->result.is_raw)
     out->result.output_bytes = self->stdout_bytes;
   int length = snprintf(out->text, sizeof out->text, "exit=%d timedOut=%s", out->result.exit_code,
@@ -405,41 +403,9 @@ void execution_step_end(const struct execution *self, const struct execution_res
   out->completed = event_after(self, STEP_EVENT_COMPLETED, &line);
 }
 
-/* A file kind names the path that it was denied. */
-static void add_own_denial(struct execution *self) {
-  static const char prefix[] = KIND_OUTSIDE_FENCE;
-  const struct captured_stream *errors = &self->end.errors;
-  if (errors->length < sizeof prefix || memcmp(errors->bytes, prefix, sizeof prefix - 1) != 0)
-    return;
-  const char *path = errors->bytes + sizeof prefix - 1;
-  const char *end = memchr(path, '\n', errors->length - (sizeof prefix - 1));
-  char *copy =
-      memory_copy(path, end != NULL ? (size_t)(end - path) : errors->length - (sizeof prefix - 1));
-  denials_add(&self->plan, kind_of(&self->step)->read_only ? STEP_ACCESS_READ : STEP_ACCESS_WRITE,
-              copy, true);
-  free(copy);
-}
-
-static void find_denials(struct execution *self) {
-  const struct execution_result *end = &self->end;
-  if (!self->plan.has_fence || !execution_result_is_own(end) || execution_result_is_success(end))
-    return;
-  if (!is_command(self)) {
-    add_own_denial(self);
-    return;
-  }
-  const char *own = self->step.working_directory;
-  char *directory =
-      own != NULL && own[0] == '/' ? memory_copy(own, strlen(own)) : kind_default_directory();
-  if (directory != NULL)
-    denials_find(&self->plan, self->context->options->kind.confinement, self->step.fence, directory,
-                 end->errors.bytes, end->errors.length);
-  free(directory);
-}
-
 static void finish(struct execution *self) {
   complete_result(self);
-  find_denials(self);
+  step_policy_find_denials(&self->policy, &self->context->options->kind, &self->step, &self->end);
   if (is_command(self)) /* a file kind describes its own error */
     execution_result_explain_memory(&self->end, &self->message);
   read_clock(self);
@@ -508,20 +474,9 @@ static void emit_started(struct execution *self) {
   const struct line line = {.text = title, .length = strlen(title)};
   struct step_event event = event_after(self, STEP_EVENT_STARTED, &line);
   event.not_masked = self->secrets.not_masked;
-  if (self->plan.has_fence && !self->is_refused)
-    event.fence = &self->plan.report;
+  event.fence = step_policy_started(&self->policy);
   emit_event(self, &event);
   free(title);
-}
-
-static int make_plan(struct execution *self) {
-  const struct confinement *confinement = self->context->options->kind.confinement;
-  struct error *error = &self->end.error;
-  if (is_command(self) && confinement_check_command(confinement, self->step.target, error) != 0)
-    return -1;
-  const int result = confinement_plan(confinement, &self->step, &self->plan, error);
-  self->step.is_fenced = self->plan.has_fence;
-  return result;
 }
 
 struct execution *execution_new(const struct execution_context *context, struct frontend *frontend,
@@ -553,10 +508,11 @@ struct execution *execution_new(const struct execution_context *context, struct 
   (void)json_string_write(self->step_id_json, self->step.step_id, id_length);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
-  self->is_refused = make_plan(self) != 0;
+  step_policy_init(&self->policy, &context->options->kind, &self->step, &self->end.error);
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
   emit_started(self);
+  step_policy_log(&self->policy, &self->log, &self->step);
   batcher_flushed(&self->batcher, self->now_ms); /* begin() decides when it is sent */
   return self;
 }
@@ -564,9 +520,9 @@ struct execution *execution_new(const struct execution_context *context, struct 
 /* There will be no process: the execution ends, from the event loop. */
 static void end_without_process(struct execution *self) {
   self->state = ENDED;
-  self->end.outcome = self->was_stopped  ? EXECUTION_STOPPED
-                      : self->is_refused ? EXECUTION_REFUSED
-                                         : EXECUTION_NO_PROCESS;
+  self->end.outcome = self->was_stopped         ? EXECUTION_STOPPED
+                      : self->policy.is_refused ? EXECUTION_REFUSED
+                                                : EXECUTION_NO_PROCESS;
   loop_timer_start_now(self->timer);
 }
 
@@ -575,7 +531,7 @@ static const struct process_handler process_handler = {
 
 static void make_process(struct execution *self, bool waits) {
   struct process_spec spec =
-      kind_process_spec(&self->context->options->kind, &self->step, &self->plan, self->tag);
+      kind_process_spec(&self->context->options->kind, &self->step, &self->policy.plan, self->tag);
   self->process =
       process_new(&self->context->process, &spec, waits, &process_handler, self, &self->end.error);
   buffer_release(&spec.body);
@@ -591,7 +547,7 @@ static void make_process(struct execution *self, bool waits) {
 }
 
 void execution_prepare(struct execution *self) {
-  if (self->state == NEW && !self->was_stopped && !self->is_refused && is_command(self))
+  if (self->state == NEW && !self->was_stopped && !self->policy.is_refused && is_command(self))
     make_process(self, true);
 }
 
@@ -602,7 +558,7 @@ void execution_start(struct execution *self) {
   self->was_started = true;
   if (self->process != NULL)
     process_go(self->process);
-  else if (self->is_refused)
+  else if (self->policy.is_refused)
     end_without_process(self);
   else
     make_process(self, false);
@@ -621,7 +577,7 @@ void execution_free(struct execution *self) {
   free(self->step_id_json);
   free(self->subject);
   supervisor_report_release(&self->process_outcome.report);
-  denials_release(&self->plan);
+  step_policy_release(&self->policy);
   buffer_release(&self->message);
   step_release(&self->step);
   free(self);

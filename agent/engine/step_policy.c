@@ -1,0 +1,79 @@
+#include "agent/engine/step_policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/confinement/denials.h"
+#include "base/buffer.h"
+#include "base/memory.h"
+
+static bool is_command(const struct step *step) {
+  return kind_of(step)->work == NULL;
+}
+
+void step_policy_init(struct step_policy *self, const struct kind_context *context,
+                      struct step *step, struct error *error) {
+  const struct confinement *confinement = context->confinement;
+  const bool is_allowed =
+      !is_command(step) || confinement_check_command(confinement, step->target, error) == 0;
+  self->is_refused = !is_allowed || confinement_plan(confinement, step, &self->plan, error) != 0;
+  step->is_fenced = self->plan.has_fence;
+}
+
+void step_policy_release(struct step_policy *self) {
+  denials_release(&self->plan);
+}
+
+void step_policy_log(const struct step_policy *self, const struct log *log,
+                     const struct step *step) {
+  const char *const *missing = self->plan.missing;
+  struct buffer words = {0};
+  if (self->is_refused || missing[0] == NULL)
+    return;
+  for (size_t i = 0; missing[i] != NULL; i++)
+    buffer_add_format(&words, "%s%s", i > 0 ? ", " : "", missing[i]);
+  log_line(log, LOG_WARN, step->step_id, "the kernel cannot enforce a part of the fence: %.*s",
+           (int)words.length, words.bytes);
+  buffer_release(&words);
+}
+
+/* A file kind names the path that it was denied. */
+static void add_own_denial(struct step_policy *self, const struct step *step,
+                           const struct captured_stream *errors) {
+  static const char prefix[] = KIND_OUTSIDE_FENCE;
+  const size_t begin = sizeof prefix - 1;
+  if (errors->length <= begin || memcmp(errors->bytes, prefix, begin) != 0)
+    return;
+  const char *path = errors->bytes + begin;
+  const char *end = memchr(path, '\n', errors->length - begin);
+  char *copy = memory_copy(path, end != NULL ? (size_t)(end - path) : errors->length - begin);
+  denials_add(&self->plan, kind_of(step)->read_only ? STEP_ACCESS_READ : STEP_ACCESS_WRITE, copy,
+              true);
+  free(copy);
+}
+
+void step_policy_find_denials(struct step_policy *self, const struct kind_context *context,
+                              const struct step *step, const struct execution_result *end) {
+  const char *own = step->working_directory;
+  if (!self->plan.has_fence || !execution_result_is_own(end) || execution_result_is_success(end))
+    return;
+  if (!is_command(step)) {
+    add_own_denial(self, step, &end->errors);
+    return;
+  }
+  char *directory =
+      own != NULL && own[0] == '/' ? memory_copy(own, strlen(own)) : kind_default_directory();
+  if (directory != NULL)
+    denials_find(&self->plan, context->confinement, step->fence, directory, end->errors.bytes,
+                 end->errors.length);
+  free(directory);
+}
+
+const struct step_fence *step_policy_started(const struct step_policy *self) {
+  return self->plan.has_fence && !self->is_refused ? &self->plan.report : NULL;
+}
+
+const struct step_fence *step_policy_result(const struct step_policy *self) {
+  const bool has_news = self->plan.missing[0] != NULL || self->plan.report.denial_count > 0;
+  return has_news ? step_policy_started(self) : NULL;
+}
