@@ -31,8 +31,9 @@ static const struct hierarchy {
 } hierarchies[] = {{",,", "/sys/fs/cgroup"},
                    {",,", "/sys/fs/cgroup/unified"}, /* beside version 1 */
                    {",memory,", "/sys/fs/cgroup/memory"},
-                   {",cpuacct,", "/sys/fs/cgroup/cpuacct"}};
-enum { SECOND, SECOND_BESIDE, MEMORY, CPU, HIERARCHIES };
+                   {",cpuacct,", "/sys/fs/cgroup/cpuacct"},
+                   {",pids,", "/sys/fs/cgroup/pids"}};
+enum { SECOND, SECOND_BESIDE, MEMORY, CPU, PIDS, HIERARCHIES };
 
 /* The groups of this process by hierarchy, within the text of /proc/self/cgroup; NULL if there is
    none. */
@@ -130,12 +131,23 @@ static void open_cpu(struct cgroup *self, const char *root, const struct groups 
   descriptor_close(directory);
 }
 
+/* A controller belongs to one of the two versions, and only that one has its files. */
+static void open_tasks(struct cgroup *self, const char *root, const struct groups *groups) {
+  static const int candidates[] = {SECOND, SECOND_BESIDE, PIDS};
+  int directory = -1;
+  for (size_t i = 0; directory < 0 && i < sizeof candidates / sizeof *candidates; i++)
+    directory = open_directory(root, groups, candidates[i], "pids.current");
+  self->tasks = open_file(directory, "pids.current");
+  descriptor_close(directory);
+}
+
 void cgroup_open(struct cgroup *self, const char *root) {
   struct groups groups;
   *self = CGROUP_NONE;
   read_groups(&groups, root);
   open_memory(self, root, &groups);
   open_cpu(self, root, &groups);
+  open_tasks(self, root, &groups);
 }
 
 const struct cgroup *cgroup_own(void) {
@@ -228,6 +240,10 @@ int64_t cgroup_oom_kills(const struct cgroup *self) {
 
 bool cgroup_oom_kills_group(const struct cgroup *self) {
   return read_number(self->kills_group) == 1;
+}
+
+int64_t cgroup_tasks(const struct cgroup *self) {
+  return read_number(self->tasks);
 }
 
 int64_t cgroup_cpu_us(const struct cgroup *self) {

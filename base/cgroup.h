@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * Reads the figures of the container from its control groups. The memory guard, the heartbeat and
+ * Reads the figures of the container from its control groups. The resource guard, the heartbeat and
  * the limit on payloads use it. The hard part is the two versions of control groups, and limits
  * that a group further up may set.
  */
@@ -15,7 +15,7 @@
 
 /*
  * What the control groups of this process, in a container those of the container, report about
- * memory and processor time, for version 1 and version 2. Figures are bytes, microseconds or
+ * memory, tasks and processor time, for version 1 and version 2. Figures are bytes, microseconds or
  * counts; -1 means unknown. The files are the kernel's, so that reading them never blocks.
  */
 struct cgroup {
@@ -23,13 +23,14 @@ struct cgroup {
   /* Open files; -1 for those that do not exist. */
   int events, stat, usage, peak;
   int kills_group;
+  int tasks;
   int cpu;
   bool cpu_is_stat;             /* `cpu` is cpu.stat of version 2, not cpuacct.usage of version 1 */
   int limits[CGROUP_DEPTH_MAX]; /* of this process's group, then of each group above it */
   size_t limit_count;
 };
 
-#define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1, false, {0}, 0})
+#define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1, -1, false, {0}, 0})
 
 /* Finds the groups by /proc/self/cgroup, below /sys/fs/cgroup. `root` is prepended to every path;
    it is "" except in tests. */
@@ -56,5 +57,9 @@ int64_t cgroup_oom_kills(const struct cgroup *self);
 
 /* Whether such a kill takes all processes of the group (memory.oom.group of version 2). */
 bool cgroup_oom_kills_group(const struct cgroup *self);
+
+/* Returns the number of processes and of their further threads, zombies included. The root of a
+   hierarchy has no such figure. */
+int64_t cgroup_tasks(const struct cgroup *self);
 
 int64_t cgroup_cpu_us(const struct cgroup *self);

@@ -43,6 +43,7 @@ TREE_TEST(without_cgroups_all_figures_are_unknown) {
   assert_int_equal(cgroup_memory_unreclaimable(&group), -1);
   assert_int_equal(cgroup_memory_shmem(&group), -1);
   assert_int_equal(cgroup_oom_kills(&group), -1);
+  assert_int_equal(cgroup_tasks(&group), -1);
   assert_int_equal(cgroup_cpu_us(&group), -1);
   assert_false(cgroup_oom_kills_group(&group));
 }
@@ -54,7 +55,7 @@ TREE_TEST(cgroup_v2_is_read_in_a_container) {
        V2 "memory.stat=anon 99999\nfile 900000\nkernel_stack 200\npagetables 30\nshmem 99999\n"
           "inactive_anon 4\nactive_anon 1000\nunevictable 100000\nslab_reclaimable "
           "7000\nslab_unreclaimable 500000\n",
-       V2 "cpu.stat=usage_usec 1234567\nuser_usec 1\n");
+       V2 "cpu.stat=usage_usec 1234567\nuser_usec 1\n", V2 "pids.current=17\n");
   assert_int_equal(group.version, 2);
   assert_int_equal(cgroup_memory_limit(&group), 64 * MIB);
   assert_int_equal(cgroup_memory(&group), 50000000);
@@ -63,6 +64,7 @@ TREE_TEST(cgroup_v2_is_read_in_a_container) {
   assert_int_equal(cgroup_memory_shmem(&group), 99999);
   assert_int_equal(cgroup_oom_kills(&group), 2);
   assert_int_equal(cgroup_cpu_us(&group), 1234567);
+  assert_int_equal(cgroup_tasks(&group), 17);
   assert_true(cgroup_oom_kills_group(&group));
   tree_write(tree, V2 "memory.events", "oom_kill 5\n", 0644);
   assert_int_equal(cgroup_oom_kills(&group), 5);
@@ -85,13 +87,15 @@ TREE_TEST(a_container_may_see_the_path_of_the_host) {
 }
 
 TREE_TEST(cgroup_v1_is_read_in_a_container) {
-  OPEN(group, CGROUPS "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n0::/\n",
+  OPEN(group,
+       CGROUPS "9:name=systemd:/\n8:pids:/docker/abc\n4:memory:/docker/abc\n"
+               "2:cpu,cpuacct:/docker/abc\n0::/\n",
        V1 "memory.limit_in_bytes=67108864\n", V1 "memory.usage_in_bytes=1000000\n",
        V1 "memory.max_usage_in_bytes=2000000\n",
        V1 "memory.oom_control=oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
        V1 "memory.stat=cache 5\ninactive_file 4\ntotal_rss 70\ntotal_inactive_file 300000\n"
           "total_active_file 200000\n",
-       "sys/fs/cgroup/cpuacct/cpuacct.usage=5000000\n");
+       "sys/fs/cgroup/cpuacct/cpuacct.usage=5000000\n", "sys/fs/cgroup/pids/pids.current=9\n");
   assert_int_equal(group.version, 1);
   assert_int_equal(cgroup_memory_limit(&group), 64 * MIB);
   assert_int_equal(cgroup_memory(&group), 1000000);
@@ -99,7 +103,29 @@ TREE_TEST(cgroup_v1_is_read_in_a_container) {
   assert_int_equal(cgroup_memory_unreclaimable(&group), 500000);
   assert_int_equal(cgroup_oom_kills(&group), 3);
   assert_int_equal(cgroup_cpu_us(&group), 5000);
+  assert_int_equal(cgroup_tasks(&group), 9);
+  tree_write(tree, "sys/fs/cgroup/pids/pids.current", "12\n", 0644);
+  assert_int_equal(cgroup_tasks(&group), 12);
   assert_false(cgroup_oom_kills_group(&group));
+}
+
+/* As on a host where systemd mounts version 2 beside version 1. */
+TREE_TEST(tasks_are_counted_by_the_version_that_has_the_controller) {
+  OPEN(group, CGROUPS "8:pids:/job\n4:memory:/job\n0::/job\n", V1 "job/memory.stat=cache 5\n",
+       "sys/fs/cgroup/unified/job/cgroup.procs=1\n", "sys/fs/cgroup/pids/job/pids.current=3\n");
+  assert_int_equal(group.version, 1);
+  assert_int_equal(cgroup_tasks(&group), 3);
+  write_file(tree, "sys/fs/cgroup/unified/job/pids.current=4\n");
+  cgroup_open(&group, tree->path);
+  assert_int_equal(cgroup_tasks(&group), 4);
+}
+
+/* The root of version 1 has no such file, and neither has the host's root of version 2. */
+TREE_TEST(tasks_of_the_root_are_unknown) {
+  OPEN(group, CGROUPS "8:pids:/\n0::/\n", "sys/fs/cgroup/pids/cgroup.procs=1\n",
+       V2 "memory.stat=anon 1\n");
+  assert_int_equal(group.version, 2);
+  assert_int_equal(cgroup_tasks(&group), -1);
 }
 
 TREE_TEST(malformed_files_are_ignored) {
