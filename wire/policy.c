@@ -53,23 +53,6 @@ const char *policy_network_name(enum policy_network network) {
   return networks[network].name;
 }
 
-static uint64_t smaller(uint64_t one, uint64_t other) {
-  return one == 0 ? other : other == 0 || one < other ? one : other;
-}
-
-struct policy_limits policy_limits_merge(const struct policy_limits *one,
-                                         const struct policy_limits *other) {
-  if (one == NULL || other == NULL)
-    return one != NULL ? *one : *other;
-  return (struct policy_limits){
-      .memory_bytes = smaller(one->memory_bytes, other->memory_bytes),
-      .processes = smaller(one->processes, other->processes),
-      .open_files = smaller(one->open_files, other->open_files),
-      .file_size_bytes = smaller(one->file_size_bytes, other->file_size_bytes),
-      .cpu_seconds = smaller(one->cpu_seconds, other->cpu_seconds),
-      .core_bytes = one->core_bytes < other->core_bytes ? one->core_bytes : other->core_bytes};
-}
-
 /* Reads one object by its table, as a field of a step is read. */
 static void *parse(const struct step_table *table, const char *json, struct error *error) {
   void *object = NULL;
@@ -108,6 +91,29 @@ struct policy_fence *policy_parse_fence(const char *json, struct error *error) {
 
 struct policy_limits *policy_parse_limits(const char *json, struct error *error) {
   return parse(&policy_limits_table, json, error);
+}
+
+static uint64_t smaller_limit(uint64_t one, uint64_t other) {
+  return one == 0 || (other != 0 && other < one) ? other : one;
+}
+
+struct policy_limits policy_limits_merge(const struct policy_limits *agent,
+                                         const struct policy_limits *step) {
+  static const struct policy_limits none = {.core_bytes = POLICY_CORE_UNLIMITED};
+  const struct policy_limits *one = agent != NULL ? agent : &none,
+                             *other = step != NULL ? step : &none;
+  return (struct policy_limits){
+      .memory_bytes = smaller_limit(one->memory_bytes, other->memory_bytes),
+      .processes = smaller_limit(one->processes, other->processes),
+      .open_files = smaller_limit(one->open_files, other->open_files),
+      .file_size_bytes = smaller_limit(one->file_size_bytes, other->file_size_bytes),
+      .cpu_seconds = smaller_limit(one->cpu_seconds, other->cpu_seconds),
+      .core_bytes = one->core_bytes < other->core_bytes ? one->core_bytes : other->core_bytes};
+}
+
+/* Each object of limits has a limit of core files. */
+bool policy_limits_exist(const struct policy_limits *self) {
+  return self->core_bytes != POLICY_CORE_UNLIMITED;
 }
 
 void policy_free(const struct step_table *table, void *policy) {

@@ -33,15 +33,19 @@ struct policy_fence {
   bool best_effort; /* leave out what the kernel cannot do, instead of refusing the step */
 };
 
-/* 0: no limit. The first two are of all processes of a step, the others of each one. */
+/* 0: no limit. The first two are of all processes of a step, the others of each one. An object
+   without `coreBytes` allows no core files. */
 struct policy_limits {
   uint64_t memory_bytes;
   uint64_t processes;
   uint64_t open_files;
   uint64_t file_size_bytes;
   uint64_t cpu_seconds;
-  uint64_t core_bytes; /* 0 is a limit here: no core file */
+  uint64_t core_bytes; /* 0 is a limit here; POLICY_CORE_UNLIMITED: no limit */
 };
+
+/* Only policy_limits_merge returns it, because no JSON number can be so large. */
+#define POLICY_CORE_UNLIMITED UINT64_MAX
 
 extern const struct step_table policy_fence_table, policy_limits_table;
 
@@ -51,9 +55,13 @@ struct policy_fence *policy_parse_fence(const char *json, struct error *error);
 struct policy_limits *policy_parse_limits(const char *json, struct error *error);
 void policy_free(const struct step_table *table, void *policy);
 
-/* Returns the smaller of each limit. Either may be NULL, but not both. */
-struct policy_limits policy_limits_merge(const struct policy_limits *one,
-                                         const struct policy_limits *other);
+/* Returns the limits that count for a step: the smaller one of each pair. Either may be NULL, which
+   has no limits. */
+struct policy_limits policy_limits_merge(const struct policy_limits *agent,
+                                         const struct policy_limits *step);
+
+/* Whether there is any limit. */
+bool policy_limits_exist(const struct policy_limits *self);
 
 /* Returns the word of a network: "none". */
 const char *policy_network_name(enum policy_network network);

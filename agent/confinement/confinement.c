@@ -380,13 +380,13 @@ int confinement_plan(const struct confinement *self, const struct step *step,
                      struct confinement_plan *plan, struct error *error) {
   const struct confinement_options *options = self->options;
   unsigned missing = self->own_missing, enforced = self->own;
-  *plan = (struct confinement_plan){.has_limits = step->limits != NULL || options->limits != NULL,
+  const struct policy_limits limits = policy_limits_merge(options->limits, step->limits);
+  *plan = (struct confinement_plan){.has_limits = policy_limits_exist(&limits),
+                                    .limits = limits,
                                     .network = self->own_network,
                                     .lets_udp_through = self->own_lets_udp_through,
                                     .has_fence = step->fence != NULL || options->fence != NULL};
   plan->is_needed = plan->has_limits || plan->has_fence;
-  if (plan->has_limits)
-    plan->limits = policy_limits_merge(options->limits, step->limits);
   if (step->fence != NULL && plan_fence(self, step->fence, plan, &missing, error) != 0)
     return -1;
   if (step->fence != NULL)
