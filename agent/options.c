@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/engine/lines.h"
-#include "agent/engine/memory_guard.h"
+#include "agent/engine/resource_guard.h"
 #include "agent/frontends/mcp/session.h"
 #include "agent/frontends/redis/rate_limit.h"
 #include "base/memory.h"

@@ -286,7 +286,7 @@ static void put_alive(struct sink *out, const struct result_end *self) {
 
 /* Writes what the step used, and which of its processes are left. */
 static void put_execution(struct sink *out, const struct result_end *self) {
-  if (self->cause == STEP_CAUSE_SIGNAL) {
+  if (self->signal != 0) {
     put_figure(out, ",\"signal\":", self->signal);
     put_text(out, ",\"signalName\":", self->signal_name);
     put_flag(out, ",\"coreDumped\":", self->core_dumped);
@@ -306,11 +306,17 @@ static void put_execution(struct sink *out, const struct result_end *self) {
 }
 
 static void put_end(struct sink *out, const struct result_end *self) {
-  static const char *const causes[] = {
-      [STEP_CAUSE_REFUSED] = "refused",        [STEP_CAUSE_LOST] = "lost",
-      [STEP_CAUSE_NOT_STARTED] = "notStarted", [STEP_CAUSE_EXITED] = "exited",
-      [STEP_CAUSE_SIGNAL] = "signal",          [STEP_CAUSE_TIMEOUT] = "timeout",
-      [STEP_CAUSE_CANCELLED] = "cancelled",    [STEP_CAUSE_MEMORY_LIMIT] = "memoryLimit"};
+  static const char *const causes[] = {[STEP_CAUSE_REFUSED] = "refused",
+                                       [STEP_CAUSE_LOST] = "lost",
+                                       [STEP_CAUSE_NOT_STARTED] = "notStarted",
+                                       [STEP_CAUSE_EXITED] = "exited",
+                                       [STEP_CAUSE_SIGNAL] = "signal",
+                                       [STEP_CAUSE_TIMEOUT] = "timeout",
+                                       [STEP_CAUSE_CANCELLED] = "cancelled",
+                                       [STEP_CAUSE_MEMORY_LIMIT] = "memoryLimit",
+                                       [STEP_CAUSE_CPU_LIMIT] = "cpuLimit",
+                                       [STEP_CAUSE_PROCESS_LIMIT] = "processLimit",
+                                       [STEP_CAUSE_FILE_SIZE_LIMIT] = "fileSizeLimit"};
   put_text(out, ",\"end\":{\"cause\":", causes[self->cause]);
   if (self->usage != NULL)
     put_execution(out, self);

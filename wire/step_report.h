@@ -95,6 +95,9 @@ enum step_cause {
   STEP_CAUSE_TIMEOUT,
   STEP_CAUSE_CANCELLED,
   STEP_CAUSE_MEMORY_LIMIT,
+  STEP_CAUSE_PROCESS_LIMIT,
+  STEP_CAUSE_CPU_LIMIT,       /* the kernel's signal for a limit of the step killed the command */
+  STEP_CAUSE_FILE_SIZE_LIMIT, /* the same */
   STEP_CAUSE_NOT_STARTED,
   STEP_CAUSE_REFUSED, /* it was rejected */
   STEP_CAUSE_LOST     /* nobody knows whether it ran */
@@ -104,7 +107,7 @@ enum step_cause {
    any figure may be unknown. */
 struct result_end {
   enum step_cause cause;
-  int signal; /* with STEP_CAUSE_SIGNAL */
+  int signal; /* that killed the command; 0: none did */
   const char *signal_name;
   bool core_dumped;
   const struct step_usage *usage; /* NULL if nothing was executed */

@@ -84,11 +84,11 @@ static struct execution **find_slot(struct engine *self, const struct execution 
 
 /* The first step pays for it, not the start of the program. */
 static void prepare_first_step(struct engine *self) {
-  if (self->memory_guard != NULL)
+  if (self->guard != NULL)
     return;
-  self->memory_guard =
-      memory_guard_new(self->options.base, self->options.log, self->options.memory_reserve,
-                       self->executions, self->supervisors);
+  self->guard =
+      resource_guard_new(self->options.base, self->options.log, self->options.memory_reserve,
+                         self->executions, self->supervisors);
   if (!process_table_is_known())
     log_line(self->options.log, LOG_WARN, NULL,
              "/proc is unreadable or belongs to another pid namespace: a process that leaves its "
@@ -122,7 +122,7 @@ void engine_submit(struct frontend *frontend, struct request *request) {
   frontend->type->begin(frontend, execution);
   execution_prepare(execution); /* while the frontend makes the start durable */
   prepare_first_step(self);     /* and while the process is being made */
-  memory_guard_watch(self->memory_guard);
+  resource_guard_watch(self->guard, execution);
 }
 
 void engine_start(struct execution *execution) {
@@ -320,8 +320,8 @@ void engine_free(struct engine *self) {
   event_free(self->shutdown.limit);
   supervisors_free(self->supervisors);
   process_end_drains(&self->execution_context.process);
-  if (self->memory_guard != NULL)
-    memory_guard_free(self->memory_guard);
+  if (self->guard != NULL)
+    resource_guard_free(self->guard);
   free(self);
 }
 

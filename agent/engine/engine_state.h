@@ -2,7 +2,7 @@
 
 #include "agent/engine/engine.h"
 #include "agent/engine/execution.h"
-#include "agent/engine/memory_guard.h"
+#include "agent/engine/resource_guard.h"
 #include "agent/engine/signals.h"
 
 /*
@@ -39,11 +39,11 @@ struct engine {
   uint64_t last_number; /* of the execution made last */
   struct execution_context execution_context;
   struct supervisors *supervisors;
-  struct list drains;                /* of process_context */
-  struct memory_guard *memory_guard; /* NULL before the first step */
-  struct signals *signals;           /* NULL: the caller reads them */
-  struct event *spare;               /* makes a supervisor ahead of time */
-  char job[8 + 1];                   /* a hash of the job id */
+  struct list drains;           /* of process_context */
+  struct resource_guard *guard; /* NULL before the first step */
+  struct signals *signals;      /* NULL: the caller reads them */
+  struct event *spare;          /* makes a supervisor ahead of time */
+  char job[8 + 1];              /* a hash of the job id */
   char tag[64];
   struct event *dead_agents;      /* looks again: see engine_await_dead_agents */
   int64_t dead_agents_give_up_ms; /* monotonic */

@@ -67,7 +67,8 @@ struct execution {
   enum step_cause stop_cause;
   struct process_outcome process_outcome;
   struct memory_before before;
-  struct buffer message;             /* of a step that ran out of memory; else empty */
+  struct policy_limits limits;       /* of the step and of the agent */
+  struct buffer message;             /* of a command that a limit ended; else empty */
   struct mask_stream masks[2];       /* mask the bytes as they are read */
   struct line_splitter splitters[2]; /* not of OUTPUT_RAW */
   struct capture capture;
@@ -284,7 +285,9 @@ static enum execution_outcome outcome_of(const struct execution *self,
   case PROCESS_STOPPED:
     break;
   }
-  return self->stop_cause == STEP_CAUSE_MEMORY_LIMIT ? EXECUTION_MEMORY_LIMIT : EXECUTION_STOPPED;
+  return self->stop_cause == STEP_CAUSE_MEMORY_LIMIT    ? EXECUTION_MEMORY_LIMIT
+         : self->stop_cause == STEP_CAUSE_PROCESS_LIMIT ? EXECUTION_PROCESS_LIMIT
+                                                        : EXECUTION_STOPPED;
 }
 
 /* The exit code and the cause of each outcome. */
@@ -297,6 +300,7 @@ static const struct {
     [EXECUTION_TIMED_OUT] = {EXECUTION_EXIT_TIMED_OUT, STEP_CAUSE_TIMEOUT},
     [EXECUTION_STOPPED] = {EXECUTION_EXIT_NOT_RUN, STEP_CAUSE_CANCELLED}, /* or stop_cause */
     [EXECUTION_MEMORY_LIMIT] = {128 + SIGKILL, STEP_CAUSE_MEMORY_LIMIT},
+    [EXECUTION_PROCESS_LIMIT] = {128 + SIGKILL, STEP_CAUSE_PROCESS_LIMIT},
     [EXECUTION_NO_DIRECTORY] = {EXECUTION_EXIT_NOT_RUN, STEP_CAUSE_NOT_STARTED},
     [EXECUTION_NOT_FOUND] = {EXECUTION_EXIT_NOT_FOUND, STEP_CAUSE_NOT_STARTED},
     [EXECUTION_NOT_EXECUTABLE] = {EXECUTION_EXIT_NOT_EXECUTABLE, STEP_CAUSE_NOT_STARTED},
@@ -351,6 +355,8 @@ static struct result_end make_cost(const struct execution *self) {
     cost.core_dumped = WCOREDUMP(process->report.status);
   }
   set_memory(self, &cost);
+  if (cost.cause == STEP_CAUSE_SIGNAL)
+    cost.cause = execution_result_signal_cause(&cost, &self->limits);
   return cost;
 }
 
@@ -406,8 +412,8 @@ void execution_step_end(const struct execution *self, const struct execution_res
 static void finish(struct execution *self) {
   complete_result(self);
   step_policy_find_denials(&self->policy, &self->context->options->kind, &self->step, &self->end);
-  if (is_command(self)) /* a file kind describes its own error */
-    execution_result_explain_memory(&self->end, &self->message);
+  if (is_command(self) || self->end.outcome == EXECUTION_SIGNALED) /* else it has its own error */
+    execution_result_explain(&self->end, &self->limits, &self->message);
   read_clock(self);
   self->state = DONE;
   engine_execution_done(self, &self->end);
@@ -482,12 +488,14 @@ static void emit_started(struct execution *self) {
 struct execution *execution_new(const struct execution_context *context, struct frontend *frontend,
                                 struct request *request, uint64_t number) {
   struct execution *self = memory_allocate(sizeof *self);
-  *self = (struct execution){.context = context,
-                             .frontend = frontend,
-                             .user_data = request->user_data,
-                             .step = request->step,
-                             .log = *context->options->log,
-                             .made_ms = clock_monotonic_ms()};
+  *self = (struct execution){
+      .context = context,
+      .frontend = frontend,
+      .user_data = request->user_data,
+      .step = request->step,
+      .log = *context->options->log,
+      .limits = policy_limits_merge(context->options->limits, request->step.limits),
+      .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->log.traceparent = run_kind_trace(&self->step);
   self->timer = loop_timer_new(context->process.base, on_timer, self);
@@ -654,6 +662,18 @@ void engine_stop(struct execution *self, int64_t grace_ms, enum step_cause cause
 
 int64_t execution_memory(const struct execution *self) {
   return self->process != NULL && self->was_started ? process_memory(self->process) : 0;
+}
+
+int64_t execution_processes(const struct execution *self) {
+  return self->process != NULL && self->was_started ? process_count(self->process) : 0;
+}
+
+bool execution_was_started(const struct execution *self) {
+  return self->was_started;
+}
+
+const struct policy_limits *execution_limits(const struct execution *self) {
+  return &self->limits;
 }
 
 void execution_describe(const struct execution *self, char *out, size_t size) {

@@ -57,8 +57,15 @@ bool execution_is_stalled(const struct execution *self);
 /* If it is stalled, passes its last output on nevertheless. */
 void execution_finish_stalled(struct execution *self);
 
-/* Returns process_memory; 0 if it has no process or was not started. */
+/* Returns the limits of its step and of the agent together. */
+const struct policy_limits *execution_limits(const struct execution *self);
+
+/* Whether execution_start was called. */
+bool execution_was_started(const struct execution *self);
+
+/* Return process_memory and process_count; 0 if it has no process or was not started. */
 int64_t execution_memory(const struct execution *self);
+int64_t execution_processes(const struct execution *self);
 
 struct frontend *execution_frontend(const struct execution *self);
 

@@ -1,5 +1,6 @@
 #include "agent/engine/execution_result.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +18,18 @@ bool execution_result_is_own(const struct execution_result *self) {
   return self->outcome == EXECUTION_EXITED || self->outcome == EXECUTION_SIGNALED;
 }
 
+static bool was_killed_by_guard(const struct execution_result *self) {
+  return self->outcome == EXECUTION_MEMORY_LIMIT || self->outcome == EXECUTION_PROCESS_LIMIT;
+}
+
+bool execution_result_is_limited(const struct execution_result *self) {
+  return was_killed_by_guard(self) || self->cost.cause == STEP_CAUSE_CPU_LIMIT ||
+         self->cost.cause == STEP_CAUSE_FILE_SIZE_LIMIT;
+}
+
 /* Else the agent decides the exit code. */
 static bool has_code(const struct execution_result *self) {
-  return execution_result_is_own(self) || self->outcome == EXECUTION_MEMORY_LIMIT;
+  return execution_result_is_own(self) || was_killed_by_guard(self);
 }
 
 bool execution_result_was_executed(const struct execution_result *self) {
@@ -56,19 +66,51 @@ static void add_bytes(struct buffer *out, int64_t bytes) {
   buffer_add_format(out, "%lld %ciB", (long long)bytes, units[unit]);
 }
 
-void execution_result_explain_memory(struct execution_result *self, struct buffer *text) {
-  if (!self->cost.oom_killed || !execution_result_is_own(self))
+/* After SIGXCPU, the kernel sends SIGKILL at the hard limit. Then only the processor time tells,
+   which is known for the whole step. */
+enum step_cause execution_result_signal_cause(const struct result_end *cost,
+                                              const struct policy_limits *limits) {
+  const uint64_t limit_s = limits->cpu_seconds;
+  const int64_t used_us = cost->usage->user_us + cost->usage->system_us;
+  const bool is_used_up = used_us >= 0 && (uint64_t)used_us / 1000000 >= limit_s;
+  if (limit_s > 0 &&
+      (cost->signal == SIGXCPU || (cost->signal == SIGKILL && is_used_up && !cost->oom_killed)))
+    return STEP_CAUSE_CPU_LIMIT;
+  return limits->file_size_bytes > 0 && cost->signal == SIGXFSZ ? STEP_CAUSE_FILE_SIZE_LIMIT
+                                                                : STEP_CAUSE_SIGNAL;
+}
+
+static void add_reason(struct buffer *text, const struct result_end *cost,
+                       const struct policy_limits *limits) {
+  if (cost->cause == STEP_CAUSE_CPU_LIMIT) {
+    buffer_add_format(text, ": a process used %llu s of processor time (limits.cpuSeconds)",
+                      (unsigned long long)limits->cpu_seconds);
+  } else if (cost->cause == STEP_CAUSE_FILE_SIZE_LIMIT) {
+    buffer_add_format(text,
+                      ": a file would have become larger than %llu bytes "
+                      "(limits.fileSizeBytes)",
+                      (unsigned long long)limits->file_size_bytes);
+  } else {
+    buffer_add_string(text, ": out of memory");
+    if (cost->memory_limit_bytes >= 0) {
+      buffer_add_string(text, ", the container has ");
+      add_bytes(text, cost->memory_limit_bytes);
+    }
+  }
+}
+
+void execution_result_explain(struct execution_result *self, const struct policy_limits *limits,
+                              struct buffer *text) {
+  if (!execution_result_is_own(self) ||
+      !(self->cost.oom_killed || execution_result_is_limited(self)))
     return;
   if (self->outcome == EXECUTION_SIGNALED)
     buffer_add_format(text, "killed by signal %d (%s)", self->signal,
                       printable_signal(self->signal));
   else
     buffer_add_format(text, "exited with code %d", self->exit_code);
-  buffer_add_string(text, ": out of memory");
-  if (self->cost.memory_limit_bytes >= 0) {
-    buffer_add_string(text, ", the container has ");
-    add_bytes(text, self->cost.memory_limit_bytes);
-  }
+  add_reason(text, &self->cost, limits);
+  (void)error_set(&self->error, "%.*s", (int)text->length, text->bytes);
   if (self->errors.length > 0) {
     buffer_add_string(text, "\n");
     buffer_add(text, self->errors.bytes, self->errors.length);
@@ -104,6 +146,14 @@ struct step_result execution_result_step_result(const struct execution_result *s
   return result;
 }
 
+/* The command's message, which has the whole reason, is not logged. */
+static const char *note_of(const struct result_end *cost) {
+  return cost->cause == STEP_CAUSE_CPU_LIMIT         ? ": limits.cpuSeconds"
+         : cost->cause == STEP_CAUSE_FILE_SIZE_LIMIT ? ": limits.fileSizeBytes"
+         : cost->oom_killed                          ? ": out of memory"
+                                                     : "";
+}
+
 void execution_result_log(const struct execution_result *self, const struct log *log,
                           const struct step *step, bool quiet) {
   bool succeeded = execution_result_is_success(self);
@@ -117,7 +167,7 @@ void execution_result_log(const struct execution_result *self, const struct log 
   struct captured_stream message = {.bytes = ""};
   if (has_message)
     message = execution_result_message(self, step->timeout_seconds, &line);
-  const char *separator = has_message ? ": " : self->cost.oom_killed ? ": out of memory" : "";
+  const char *separator = has_message ? ": " : note_of(&self->cost);
   log_line(log, succeeded && !quiet ? LOG_INFO : failure, step->step_id,
            "exit=%d in %lldms `%s`%s%.*s", has_code(self) ? self->exit_code : -1,
            (long long)self->duration_ms, command, separator, (int)message.length, message.bytes);

@@ -20,7 +20,8 @@ enum execution_outcome {
   EXECUTION_SIGNALED,       /* by a signal that the agent did not send */
   EXECUTION_TIMED_OUT,      /* at its deadline */
   EXECUTION_STOPPED,        /* by engine_stop, engine_cancel or the end of the program */
-  EXECUTION_MEMORY_LIMIT,   /* killed by the memory guard */
+  EXECUTION_MEMORY_LIMIT,   /* killed by the resource guard */
+  EXECUTION_PROCESS_LIMIT,  /* the same */
   EXECUTION_NO_DIRECTORY,   /* its working directory does not exist or cannot be entered */
   EXECUTION_NOT_FOUND,      /* the command does not exist */
   EXECUTION_NOT_EXECUTABLE, /* the command exists but cannot be executed */
@@ -44,7 +45,7 @@ struct execution_result {
   int signal;    /* of EXECUTION_SIGNALED */
   int64_t duration_ms;
   const char *subject; /* the command or directory that the step names; NULL: it names none */
-  struct error error;  /* why it was not executed, with the errno, or why it was stopped */
+  struct error error;  /* why it was not executed, with the errno, or why it was ended */
   /*
    * If output is lines: `output` is the beginning of stdout, with its end if it was cut, and
    * `errors` the end of both streams. If output is raw: the beginning of each stream without NUL
@@ -53,7 +54,7 @@ struct execution_result {
    */
   struct captured_stream output, errors;
   const struct process_outcome *process;
-  struct captured_stream message; /* see execution_result_explain_memory */
+  struct captured_stream message; /* see execution_result_explain */
   struct result_end cost;         /* for the StepResult; zeros if nothing was executed */
 };
 
@@ -62,7 +63,11 @@ bool execution_result_is_success(const struct execution_result *self);
 /* Whether it ended by itself: it exited or was killed by a signal. */
 bool execution_result_is_own(const struct execution_result *self);
 
-/* Whether it was executed: it ended by itself, was killed by the memory guard, or reached its
+/* Whether a limit of memory, processes, processor time or file size ended it. Then `error` names
+   the limit. */
+bool execution_result_is_limited(const struct execution_result *self);
+
+/* Whether it was executed: it ended by itself, was killed by the resource guard, or reached its
    deadline. */
 bool execution_result_was_executed(const struct execution_result *self);
 
@@ -71,9 +76,15 @@ bool execution_result_was_executed(const struct execution_result *self);
 struct captured_stream execution_result_message(const struct execution_result *self,
                                                 unsigned timeout_seconds, struct error *line);
 
-/* If the kernel killed one of the command's processes for lack of memory, begins the message with
-   that, in `text`, which the caller keeps as long as the result. */
-void execution_result_explain_memory(struct execution_result *self, struct buffer *text);
+/* Returns the cause of a command's death by a signal: the limit that the kernel enforces with this
+   signal, if there is such a limit, else STEP_CAUSE_SIGNAL. */
+enum step_cause execution_result_signal_cause(const struct result_end *cost,
+                                              const struct policy_limits *limits);
+
+/* If the kernel killed one of the command's processes for lack of memory, or the command for a
+   limit, begins the message with that, in `text`, which the caller keeps as long as the result. */
+void execution_result_explain(struct execution_result *self, const struct policy_limits *limits,
+                              struct buffer *text);
 
 /* Returns the StepResult of wire/PROTOCOL.md, except `event_count`. Its texts point into the step,
    into the result's texts and into `line`. */

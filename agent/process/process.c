@@ -41,6 +41,7 @@ struct process {
   int64_t kill_at_ms;  /* KILLING: when SIGKILL is sent; 0: it was sent */
   unsigned timeout_seconds;
   enum process_state state;
+  bool is_work;
   bool command_ended;
   bool is_held; /* a background process had a stream open: see limit_streams */
   bool paused;
@@ -354,7 +355,8 @@ struct process *process_new(const struct process_context *context, const struct 
   *self = (struct process){.handler = handler,
                            .owner = owner,
                            .context = context,
-                           .timeout_seconds = spec->timeout_seconds};
+                           .timeout_seconds = spec->timeout_seconds,
+                           .is_work = spec->message.is_work};
   if (make_pipes(&pipes, spec, error) == 0)
     self->supervisor = acquire_supervisor(self, spec, waits, &pipes, error);
   close_ends(pipes.child);
@@ -427,7 +429,19 @@ void process_stop(struct process *self, int64_t grace_ms) {
 
 int64_t process_memory(const struct process *self) {
   struct process_tree_census census;
+  struct process_stat stat;
+  if (self->is_work) /* its supervisor is busy with it and answers no queries */
+    return process_table_is_known() && process_table_stat(process_pid(self), &stat)
+               ? stat.pages * sysconf(_SC_PAGESIZE)
+               : 0;
   return supervisor_read_answer(self->supervisor, &census) ? census.rss_bytes : 0;
+}
+
+int64_t process_count(const struct process *self) {
+  struct process_tree_census census;
+  if (self->is_work)
+    return 1;
+  return supervisor_read_answer(self->supervisor, &census) ? census.living : -1;
 }
 
 pid_t process_pid(const struct process *self) {

@@ -123,8 +123,11 @@ void process_stop(struct process *self, int64_t grace_ms);
 void process_end_drains(const struct process_context *context);
 
 /* Returns the resident bytes of its tree, as of supervisors_count; shared memory counts for each
-   process. */
+   process. 0: unknown. Those of work are read from /proc. */
 int64_t process_memory(const struct process *self);
+
+/* Returns the number of live processes in its tree, as of supervisors_count; -1: unknown. */
+int64_t process_count(const struct process *self);
 
 /* Returns the pid of its child, which may be reaped already; 0 before it is made. */
 pid_t process_pid(const struct process *self);

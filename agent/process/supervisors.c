@@ -551,7 +551,8 @@ bool supervisors_count(struct supervisors *self) {
   if (self->asked_ms == 0 || now_ms >= self->asked_ms + 2 * SUPERVISORS_COUNT_MS) {
     self->asked_ms = now_ms; /* answers that nobody has read for long are out of date */
     FOR_EACH(supervisor, &self->all)
-    (void)supervisor_ask(supervisor, false);
+    if (has_answered(supervisor)) /* a new query would outdate an answer that takes long */
+      (void)supervisor_ask(supervisor, false);
   }
   FOR_EACH(supervisor, &self->all)
   if (can_answer(supervisor) && !has_answered(supervisor) &&
@@ -579,6 +580,13 @@ struct supervisor *supervisors_largest_left(const struct supervisors *self, int6
 bool supervisors_are_busy(const struct supervisors *self) {
   FOR_EACH(supervisor, &self->all)
   if (has_processes(supervisor))
+    return true;
+  return false;
+}
+
+bool supervisors_have_left(const struct supervisors *self) {
+  FOR_EACH(supervisor, &self->all)
+  if (has_processes(supervisor) && supervisor->notify == NULL)
     return true;
   return false;
 }

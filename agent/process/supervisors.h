@@ -110,7 +110,7 @@ void supervisor_release(struct supervisor *self);
    true if there may be more to reap in another turn of the loop. */
 bool supervisors_reap(struct supervisors *self);
 
-/* Asks all supervisors that have processes. Returns true when all have answered, or
+/* Asks all supervisors that have processes and have answered the last query. Returns true when all have answered, or
    SUPERVISORS_COUNT_MS after the first call; the next call asks again. Otherwise returns false, and
    is to be called again. */
 bool supervisors_count(struct supervisors *self);
@@ -125,6 +125,9 @@ bool supervisors_find_processes(struct supervisors *self);
 
 /* Returns the same, as far as the supervisors have reported. */
 bool supervisors_are_busy(const struct supervisors *self);
+
+/* Whether there are background processes, which an earlier step left. */
+bool supervisors_have_left(const struct supervisors *self);
 
 /* Whether a tree is being killed, for at most SUPERVISORS_GIVE_UP_MS. */
 bool supervisors_are_killing(const struct supervisors *self);

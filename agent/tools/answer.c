@@ -41,7 +41,7 @@ void answer_command(const struct execution_result *result, struct buffer *text) 
   if (result->outcome == EXECUTION_TIMED_OUT) {
     begin_part(text, begin);
     buffer_add_string(text, "(command timed out)");
-  } else if (result->outcome == EXECUTION_MEMORY_LIMIT) {
+  } else if (execution_result_is_limited(result)) {
     begin_part(text, begin);
     buffer_add_format(text, "(%s)", result->error.text);
   }

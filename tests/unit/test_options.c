@@ -1,4 +1,4 @@
-#include "agent/engine/memory_guard.h"
+#include "agent/engine/resource_guard.h"
 #include "agent/options.h"
 #include "base/buffer.h"
 #include "tests/support/directory.h"

@@ -81,6 +81,32 @@ TEST(an_out_of_memory_kill_is_reported) {
                     "'survivors':2,'heldBy':{'pid':7,'command':'sleep 1000'}}");
 }
 
+TEST(each_limit_is_a_cause) {
+  static const struct {
+    enum step_cause cause;
+    const char *name;
+  } rows[] = {{STEP_CAUSE_MEMORY_LIMIT, "memoryLimit"},
+              {STEP_CAUSE_PROCESS_LIMIT, "processLimit"},
+              {STEP_CAUSE_CPU_LIMIT, "cpuLimit"},
+              {STEP_CAUSE_FILE_SIZE_LIMIT, "fileSizeLimit"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_ends(&(struct result_end){.cause = rows[i].cause},
+                formatted("{'cause':'%s'}", rows[i].name));
+}
+
+TEST(the_signal_of_a_limit_is_reported) {
+  static const struct step_usage unknown = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
+  const struct result_end end = {.cause = STEP_CAUSE_CPU_LIMIT,
+                                 .signal = 24,
+                                 .signal_name = "SIGXCPU",
+                                 .usage = &unknown,
+                                 .oom_kills = -1,
+                                 .memory_limit_bytes = -1,
+                                 .memory_peak_bytes = -1};
+  assert_ends(&end, "{'cause':'cpuLimit','signal':24,'signalName':'SIGXCPU','coreDumped':false,"
+                    "'survivors':0}");
+}
+
 #define RESULT_OF_S "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
 
 TEST(texts_may_be_any_bytes) {

@@ -91,6 +91,15 @@ TEST(the_answer_explains_an_out_of_memory_kill) {
          "Error: the container's memory was exhausted (94 of 100 MiB)");
 }
 
+TEST(the_answer_explains_the_signal_of_a_limit) {
+  static const char why[] = "killed by signal 24 (SIGXCPU): a process used 1 s";
+  struct execution_result end = failed(EXECUTION_SIGNALED, 152, "");
+  (void)error_set(&end.error, "%s", why);
+  end.cost.cause = STEP_CAUSE_CPU_LIMIT;
+  EXPECT_COMMAND(end, true,
+                 "(killed by signal 24 (SIGXCPU): a process used 1 s)\n(exit code: 152)");
+}
+
 static struct captured_stream cut_stream(const char *head, const char *tail, uint64_t total) {
   return (struct captured_stream){.bytes = head,
                                   .length = strlen(head),
