@@ -216,10 +216,9 @@ static void add_rules(struct draft *self, const struct confinement *confinement,
 }
 
 static void add_limit(struct draft *self, int resource, uint64_t soft, uint64_t hard) {
-  struct rlimit own;
-  if (getrlimit(resource, &own) != 0)
-    own.rlim_max = RLIM_INFINITY;
-  const uint64_t most = own.rlim_max;
+  uint64_t own[2] = {UINT64_MAX, UINT64_MAX}; /* struct rlimit64 */
+  (void)syscall(SYS_prlimit64, 0, resource, NULL, own);
+  const uint64_t most = own[1];
   self->record.limits[self->record.limit_count++] =
       (struct confine_limit){resource, soft < most ? soft : most, hard < most ? hard : most};
 }
