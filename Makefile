@@ -26,10 +26,11 @@ CLIENT_MAX_BYTES ?= 665600
 # memory. The code that waits for steps from Redis comes first, with the C library; then what a step needs; then
 # TLS; then other frontends and file operations. Changes here show in the bench, as "memory, idle".
 at_start := $(patsubst %,$(out)/obj/%.o,$(call existing,agent/kinds/kind agent/tools/tool wire/step_report \
-  $(addprefix agent/process/,supervisor supervisor_fork supervisors) \
+  $(addprefix agent/confinement/,confinement filter loopback) \
+  $(addprefix agent/process/,process_table supervisor supervisor_fork supervisors) \
   $(addprefix agent/frontends/http/connection/,listener options)))
 later = $(filter-out $(at_start),$(foreach pattern,$(1),$(filter $(out)/obj/$(pattern),$(linked))))
-for_steps = $(call later,agent/kinds/% agent/process/% wire/%) $(filter %/libcjson.a,$^)
+for_steps = $(call later,agent/confinement/% agent/kinds/% agent/process/% wire/%) $(filter %/libcjson.a,$^)
 for_tls = $(call later,agent/frontends/redis/connection/tls%) $(filter %/libmbedtls.a,$^)
 rarely = $(call later,$(addprefix agent/frontends/,http% request_files/% mcp/% once/% stdio/% call% line_reader% \
   stdio_c%) agent/files/% agent/tools/% inject/%) $(filter %/libpcre2.a,$^)

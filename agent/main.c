@@ -225,8 +225,8 @@ static void log_policy(const struct log *log, const struct confinement *confinem
   struct error ignored;
   struct buffer text = {0};
   const struct step step = {.fence = NULL};
-  if (confinement == NULL || confinement_plan(confinement, &step, &plan, &ignored) != 0 ||
-      !plan.has_fence)
+  if (confinement == NULL || confinement_fence(confinement) == NULL ||
+      confinement_plan(confinement, &step, &plan, &ignored) != 0)
     return;
   for (size_t i = 0; plan.enforced[i] != NULL; i++)
     buffer_add_format(&text, "%s%s", i > 0 ? ", " : "", plan.enforced[i]);
