@@ -131,8 +131,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .kind = {.environment = environ, .known = kinds, .confinement = confinement},
       .version = SANDBOX_VERSION,
       .drain_ms = (int64_t)options->drain_seconds * 1000,
-      .memory_reserve = options->memory_reserve,
-      .limits = options->confinement.limits};
+      .memory_reserve = options->memory_reserve};
   struct engine *engine = engine_new(&engine_options);
   struct frontend *frontend = make_frontend(options, engine_options.base, log);
   engine_set_frontend(engine, frontend);

@@ -425,20 +425,27 @@ int confinement_check_command(const struct confinement *self, const char *comman
   return is_denied ? error_set(error, "command not allowed: %s", name) : 0;
 }
 
+static bool has_relative(char *const *paths) {
+  while (paths != NULL && *paths != NULL && (*paths)[0] == '/')
+    paths++;
+  return paths != NULL && *paths != NULL;
+}
+
 size_t confinement_pack(const struct confinement *self, const struct confinement_plan *plan,
                         const char *directory, bool directory_may_be_missing, struct buffer *body) {
   struct draft draft = {.record = {.directory_may_be_missing = directory_may_be_missing,
                                    .has_agent_rules = self->rules > 0}};
-  if (directory != NULL)
+  const bool is_work = directory != NULL; /* which needs no network */
+  const enum policy_network network =
+      is_work && plan->network == POLICY_NETWORK_LOOPBACK ? POLICY_NETWORK_NONE : plan->network;
+  if (is_work && plan->fence != NULL &&
+      (has_relative(plan->fence->write_paths) || has_relative(plan->fence->read_paths)))
     draft.record.directory = add_text(&draft, directory) + 1;
   if (plan->fence != NULL)
     add_rules(&draft, self, plan->fence, self->rules == 0);
   if (plan->has_limits)
     add_limits(&draft, &plan->limits);
-  if (plan->has_fence) /* work needs no network */
-    add_filter(&draft, self,
-               directory != NULL && plan->network == POLICY_NETWORK_LOOPBACK ? POLICY_NETWORK_NONE
-                                                                             : plan->network,
-               plan->lets_udp_through);
+  if (plan->has_fence)
+    add_filter(&draft, self, network, plan->lets_udp_through);
   return finish(&draft, body);
 }

@@ -37,8 +37,7 @@ struct engine_options {
   /* How long the running step may go on after the first SIGTERM; 0: not at all. Only for a frontend
      with one execution at a time. */
   int64_t drain_ms;
-  uint64_t memory_reserve;            /* in bytes: see resource_guard.h */
-  const struct policy_limits *limits; /* the agent's own, of each step; NULL: none */
+  uint64_t memory_reserve; /* in bytes: see resource_guard.h */
 };
 
 struct engine *engine_new(const struct engine_options *options);

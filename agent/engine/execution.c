@@ -47,11 +47,6 @@ enum execution_output {
   OUTPUT_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
 };
 
-/* Of the container when the process was made; -1: unknown. */
-struct memory_before {
-  int64_t oom_kills, peak_bytes, limit_bytes;
-};
-
 struct execution {
   const struct execution_context *context;
   struct frontend *frontend;
@@ -67,7 +62,6 @@ struct execution {
   enum step_cause stop_cause;
   struct process_outcome process_outcome;
   struct memory_before before;
-  struct policy_limits limits;       /* of the step and of the agent */
   struct buffer message;             /* of a command that a limit ended; else empty */
   struct mask_stream masks[2];       /* mask the bytes as they are read */
   struct line_splitter splitters[2]; /* not of OUTPUT_RAW */
@@ -319,20 +313,6 @@ static void set_output(struct execution *self, struct execution_result *end) {
     end->output.bytes = NULL;
 }
 
-static void set_memory(const struct execution *self, struct result_end *cost) {
-  const struct memory_before *before = &self->before;
-  const struct cgroup *group = cgroup_own();
-  int64_t kills = cgroup_oom_kills(group), peak = cgroup_memory_peak(group);
-  if (before->oom_kills >= 0 && kills >= before->oom_kills)
-    cost->oom_kills = kills - before->oom_kills;
-  cost->oom_killed =
-      cost->oom_kills > 0 && !(self->end.outcome == EXECUTION_EXITED &&
-                               WEXITSTATUS(self->process_outcome.report.status) == 0);
-  cost->memory_limit_bytes = before->limit_bytes;
-  if (before->peak_bytes >= 0 && peak > before->peak_bytes)
-    cost->memory_peak_bytes = peak;
-}
-
 static struct result_end make_cost(const struct execution *self) {
   const struct process_outcome *process = &self->process_outcome;
   const bool is_stopped = self->end.outcome == EXECUTION_STOPPED;
@@ -354,36 +334,21 @@ static struct result_end make_cost(const struct execution *self) {
     cost.signal_name = printable_signal(cost.signal);
     cost.core_dumped = WCOREDUMP(process->report.status);
   }
-  set_memory(self, &cost);
+  memory_before_compare(
+      &self->before,
+      self->end.outcome == EXECUTION_EXITED && WEXITSTATUS(process->report.status) == 0, &cost);
   if (cost.cause == STEP_CAUSE_SIGNAL)
-    cost.cause = execution_result_signal_cause(&cost, &self->limits);
+    cost.cause = execution_result_signal_cause(&cost, &self->policy.plan.limits);
   return cost;
-}
-
-/* The reason of a failed start shows a part of the name. If the name contains a secret, the reason
-   becomes the errno's text. */
-static void set_subject(struct execution *self) {
-  struct masker *masker = &self->context->options->secrets->masker;
-  const char *subject = self->end.outcome == EXECUTION_NO_DIRECTORY ? self->step.working_directory
-                                                                    : self->step.target;
-  self->end.subject = subject;
-  if (masker_is_empty(masker) || subject == NULL)
-    return;
-  self->end.subject = self->subject = memory_copy(subject, strlen(subject));
-  mask_string(masker, self->subject, false);
-  const int code = self->end.error.code;
-  if (strcmp(self->subject, subject) == 0 || self->end.outcome < EXECUTION_NO_DIRECTORY ||
-      self->end.outcome == EXECUTION_REFUSED)
-    return;
-  (void)error_set(&self->end.error, "cannot start %s: %s", self->subject,
-                  code != 0 ? strerror(code) : "failed");
-  self->end.error.code = code;
 }
 
 static void complete_result(struct execution *self) {
   struct execution_result *end = &self->end;
   const struct process_outcome *process = &self->process_outcome;
-  set_subject(self);
+  self->subject = execution_result_set_subject(
+      end,
+      end->outcome == EXECUTION_NO_DIRECTORY ? self->step.working_directory : self->step.target,
+      &self->context->options->secrets->masker);
   end->exit_code = ends[end->outcome].exit_code;
   if (end->outcome == EXECUTION_EXITED)
     end->exit_code = WEXITSTATUS(process->report.status);
@@ -413,7 +378,7 @@ static void finish(struct execution *self) {
   complete_result(self);
   step_policy_find_denials(&self->policy, &self->context->options->kind, &self->step, &self->end);
   if (is_command(self) || self->end.outcome == EXECUTION_SIGNALED) /* else it has its own error */
-    execution_result_explain(&self->end, &self->limits, &self->message);
+    execution_result_explain(&self->end, &self->policy.plan.limits, &self->message);
   read_clock(self);
   self->state = DONE;
   engine_execution_done(self, &self->end);
@@ -488,14 +453,12 @@ static void emit_started(struct execution *self) {
 struct execution *execution_new(const struct execution_context *context, struct frontend *frontend,
                                 struct request *request, uint64_t number) {
   struct execution *self = memory_allocate(sizeof *self);
-  *self = (struct execution){
-      .context = context,
-      .frontend = frontend,
-      .user_data = request->user_data,
-      .step = request->step,
-      .log = *context->options->log,
-      .limits = policy_limits_merge(context->options->limits, request->step.limits),
-      .made_ms = clock_monotonic_ms()};
+  *self = (struct execution){.context = context,
+                             .frontend = frontend,
+                             .user_data = request->user_data,
+                             .step = request->step,
+                             .log = *context->options->log,
+                             .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->log.traceparent = run_kind_trace(&self->step);
   self->timer = loop_timer_new(context->process.base, on_timer, self);
@@ -548,10 +511,7 @@ static void make_process(struct execution *self, bool waits) {
     return;
   }
   kind_release_input(&self->step);
-  const struct cgroup *group = cgroup_own();
-  self->before = (struct memory_before){.oom_kills = cgroup_oom_kills(group),
-                                        .peak_bytes = cgroup_memory_peak(group),
-                                        .limit_bytes = cgroup_memory_limit(group)};
+  self->before = memory_before_read();
 }
 
 void execution_prepare(struct execution *self) {
@@ -673,7 +633,7 @@ bool execution_was_started(const struct execution *self) {
 }
 
 const struct policy_limits *execution_limits(const struct execution *self) {
-  return &self->limits;
+  return &self->policy.plan.limits;
 }
 
 void execution_describe(const struct execution *self, char *out, size_t size) {

@@ -6,6 +6,7 @@
 
 #include "agent/kinds/kind.h"
 #include "agent/process/process.h"
+#include "base/cgroup.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "wire/json.h"
@@ -118,6 +119,25 @@ void execution_result_explain(struct execution_result *self, const struct policy
   self->message = (struct captured_stream){.bytes = text->bytes, .length = text->length};
 }
 
+struct memory_before memory_before_read(void) {
+  const struct cgroup *group = cgroup_own();
+  return (struct memory_before){.oom_kills = cgroup_oom_kills(group),
+                                .peak_bytes = cgroup_memory_peak(group),
+                                .limit_bytes = cgroup_memory_limit(group)};
+}
+
+void memory_before_compare(const struct memory_before *self, bool is_success,
+                           struct result_end *cost) {
+  const struct cgroup *group = cgroup_own();
+  int64_t kills = cgroup_oom_kills(group), peak = cgroup_memory_peak(group);
+  if (self->oom_kills >= 0 && kills >= self->oom_kills)
+    cost->oom_kills = kills - self->oom_kills;
+  cost->oom_killed = cost->oom_kills > 0 && !is_success;
+  cost->memory_limit_bytes = self->limit_bytes;
+  if (self->peak_bytes >= 0 && peak > self->peak_bytes)
+    cost->memory_peak_bytes = peak;
+}
+
 /* A command's output is part of the result however it ended. */
 struct step_result execution_result_step_result(const struct execution_result *self,
                                                 const struct step *step, struct error *line) {
@@ -193,6 +213,24 @@ void execution_result_mask_reason(struct error *reason, const struct supervisor_
     reason->code = report->reason.code;
   }
   free(masked);
+}
+
+char *execution_result_set_subject(struct execution_result *self, const char *subject,
+                                   struct masker *masker) {
+  self->subject = subject;
+  if (masker_is_empty(masker) || subject == NULL)
+    return NULL;
+  char *masked = memory_copy(subject, strlen(subject));
+  self->subject = masked;
+  mask_string(masker, masked, false);
+  const int code = self->error.code;
+  if (strcmp(masked, subject) == 0 || self->outcome < EXECUTION_NO_DIRECTORY ||
+      self->outcome == EXECUTION_REFUSED)
+    return masked;
+  (void)error_set(&self->error, "cannot start %s: %s", masked,
+                  code != 0 ? strerror(code) : "failed");
+  self->error.code = code;
+  return masked;
 }
 
 /* The longest comm of proc(5). */

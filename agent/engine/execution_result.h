@@ -38,6 +38,16 @@ enum execution_outcome {
 struct process_outcome;
 struct supervisor_report;
 
+/* The container's memory when a process was made; -1: unknown. */
+struct memory_before {
+  int64_t oom_kills, peak_bytes, limit_bytes;
+};
+struct memory_before memory_before_read(void);
+
+/* Sets what has happened to the memory since then. */
+void memory_before_compare(const struct memory_before *self, bool is_success,
+                           struct result_end *cost);
+
 /* The pointers are valid during the frontend's result(). */
 struct execution_result {
   enum execution_outcome outcome;
@@ -100,6 +110,12 @@ void execution_result_log(const struct execution_result *self, const struct log 
    that is cut in its middle, the whole reason is masked before it is cut. */
 void execution_result_mask_reason(struct error *reason, const struct supervisor_report *report,
                                   struct masker *masker);
+
+/* Sets the command or directory that the step names, with secrets masked. The reason of a failed
+   start shows a part of the name: if that contains a secret, the reason becomes the errno's text.
+   Returns the masked copy, which the caller frees after the result; NULL: nothing is masked. */
+char *execution_result_set_subject(struct execution_result *self, const char *subject,
+                                   struct masker *masker);
 
 /* Masks the command lines and names of processes, which were cut when they were read. */
 void execution_result_mask_processes(struct process_outcome *outcome, struct masker *masker);
