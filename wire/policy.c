@@ -54,18 +54,17 @@ const char *policy_network_name(enum policy_network network) {
 }
 
 /* Reads one object by its table, as a field of a step is read. */
-static void *parse(const struct step_table *table, const char *json, struct error *error) {
+static void *parse(const char *name, const struct step_table *table, const char *json,
+                   struct error *error) {
   void *object = NULL;
+  struct error why;
   const struct step_field field = {
-      .name = "value", .type = &step_field_object, .element = table, .required = true};
-  cJSON *root = cJSON_CreateObject(), *value = json_tree_parse(json, strlen(json), error);
-  if (root == NULL)
+      .name = name, .type = &step_field_object, .element = table, .required = true};
+  cJSON *root = cJSON_CreateObject(), *value = json_tree_parse(json, strlen(json), &why);
+  if (root == NULL || (value != NULL && !cJSON_AddItemToObject(root, name, value)))
     memory_exhausted("a policy");
-  int result = value != NULL ? 0 : -1;
-  if (value != NULL && !cJSON_AddItemToObject(root, field.name, value))
-    memory_exhausted("a policy");
-  if (result == 0)
-    result = step_field_read(&field, root, "", &object, error);
+  const int result = value != NULL ? step_field_read(&field, root, "", &object, error)
+                                   : error_set(error, "%s: %s", name, why.text);
   cJSON_Delete(root);
   if (result == 0)
     return object;
@@ -80,17 +79,21 @@ static int check_absolute(const char *field, char *const *paths, struct error *e
   return 0;
 }
 
+struct policy_fence *policy_parse_step_fence(const char *json, struct error *error) {
+  return parse("fence", &policy_fence_table, json, error);
+}
+
 struct policy_fence *policy_parse_fence(const char *json, struct error *error) {
-  struct policy_fence *self = parse(&policy_fence_table, json, error);
-  if (self == NULL || (check_absolute("writePaths", self->write_paths, error) == 0 &&
-                       check_absolute("readPaths", self->read_paths, error) == 0))
+  struct policy_fence *self = policy_parse_step_fence(json, error);
+  if (self == NULL || (check_absolute("fence.writePaths", self->write_paths, error) == 0 &&
+                       check_absolute("fence.readPaths", self->read_paths, error) == 0))
     return self;
   policy_free(&policy_fence_table, self);
   return NULL;
 }
 
 struct policy_limits *policy_parse_limits(const char *json, struct error *error) {
-  return parse(&policy_limits_table, json, error);
+  return parse("limits", &policy_limits_table, json, error);
 }
 
 static uint64_t smaller_limit(uint64_t one, uint64_t other) {

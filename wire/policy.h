@@ -49,9 +49,11 @@ struct policy_limits {
 
 extern const struct step_table policy_fence_table, policy_limits_table;
 
-/* Read the JSON of --fence, in which paths must be absolute, and of --limits. Return NULL with the
-   reason. The caller calls policy_free with the same table. */
+/* Read the JSON of the agent's --fence, in which paths must be absolute, of a step's, and of
+   --limits. Return NULL with the reason, which names the field, such as `fence.network`. The caller
+   calls policy_free with the same table. */
 struct policy_fence *policy_parse_fence(const char *json, struct error *error);
+struct policy_fence *policy_parse_step_fence(const char *json, struct error *error);
 struct policy_limits *policy_parse_limits(const char *json, struct error *error);
 void policy_free(const struct step_table *table, void *policy);
 

@@ -401,7 +401,7 @@ static int check_names(const struct step_table *self, const cJSON *object, const
     char shown[PATH_SIZE];
     make_path(shown, path, item->string);
     if (!has_field(self, item->string))
-      return error_set(error, "%s: this agent does not know the field", shown);
+      return error_set(error, "%s: unknown field", shown);
   }
   return step_field_names_unique(object, path, error);
 }

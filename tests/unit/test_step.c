@@ -290,8 +290,22 @@ TEST(wrong_fields_are_named) {
       {"'timeoutSeconds':true",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got a boolean"},
       {"'timeoutSeconds':0", "timeoutSeconds: expected a whole number from 1 to 31536000, got 0"},
+      {"'timeoutSeconds':31536001",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got 31536001"},
+      {"'timeoutSeconds':1.5",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got 1.5"},
+      {"'timeoutSeconds':1e300",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got 1e+300"},
+      {"'timeoutSeconds':1e999",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
+  };
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{'stepId':'s','command':'x',", "}", "s");
+}
+
+TEST(a_wrong_policy_is_rejected_by_name) {
+  static const struct refusal rows[] = {
       {"'fence':[]", "fence: expected an object, got an array"},
-      {"'fence':{'writePath':[]}", "fence.writePath: this agent does not know the field"},
+      {"'fence':{'writePath':[]}", "fence.writePath: unknown field"},
       {"'fence':{'network':'none','network':'all'}", "fence.network: expected once, got it twice"},
       {"'fence':{'network':'None'}",
        "fence.network: expected one of all, ports, loopback, none, got a string"},
@@ -307,19 +321,11 @@ TEST(wrong_fields_are_named) {
        "fence.tcpBind[0]: expected a whole number from 0 to 65535, got a string"},
       {"'fence':{'bestEffort':1}", "fence.bestEffort: expected true or false, got a number"},
       {"'limits':7", "limits: expected an object, got a number"},
-      {"'limits':{'memory':1}", "limits.memory: this agent does not know the field"},
+      {"'limits':{'memory':1}", "limits.memory: unknown field"},
       {"'limits':{'memoryBytes':-1}",
        "limits.memoryBytes: expected a whole number from 1 to 9007199254740991, got -1"},
       {"'limits':{'processes':0}",
        "limits.processes: expected a whole number from 1 to 9007199254740991, got 0"},
-      {"'timeoutSeconds':31536001",
-       "timeoutSeconds: expected a whole number from 1 to 31536000, got 31536001"},
-      {"'timeoutSeconds':1.5",
-       "timeoutSeconds: expected a whole number from 1 to 31536000, got 1.5"},
-      {"'timeoutSeconds':1e300",
-       "timeoutSeconds: expected a whole number from 1 to 31536000, got 1e+300"},
-      {"'timeoutSeconds':1e999",
-       "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
   };
   assert_all_refused(rows, sizeof rows / sizeof *rows, "{'stepId':'s','command':'x',", "}", "s");
 }
