@@ -16,12 +16,19 @@ static const struct command commands[] = {
      "  -i                     send standard input, up to 16 MiB of UTF-8; default: none\n"
      "  --raw, --text          pass each byte on, or show lines; default: --text on a\n"
      "                         terminal and with --json, otherwise --raw\n"
+     "  --fence JSON|@FILE     sandbox policy: {writePaths, readPaths, network,\n"
+     "                         tcpConnect, tcpBind, bestEffort}; default: none\n"
+     "  --read-only            the step writes nothing: writePaths []\n"
+     "  --no-network           the step has no network: network none\n"
+     "  --limits JSON|@FILE    {memoryBytes, processes, openFiles, fileSizeBytes,\n"
+     "                         cpuSeconds, coreBytes}; default: none\n"
      "  --detach               print the id of the step, and do not wait for it\n"
      "  --id GUID              the id of the step; default: a random one\n"
      "\n"
      "Examples:\n"
      "  sandbox run -w /work/app -t 5m -- make test\n"
-     "  sandbox run -e DEBUG=1 -c 'cd app && ./configure | tail -n 3'\n"},
+     "  sandbox run -e DEBUG=1 -c 'cd app && ./configure | tail -n 3'\n"
+     "  sandbox run --fence '{\"writePaths\":[\"/work\",\"/tmp\"]}' --no-network -- make test\n"},
     {"follow", "show the output of steps live; with an ID, exit with its code", follow_command,
      "Usage: sandbox follow [OPTION]... [ID]\n"
      "\n"

@@ -57,7 +57,7 @@ _sandbox() {
     ;;
   :--cacert | :--cert | :--key | follow:--html | follow:--cast) _sandbox_offer_files -f ;;
   :--cacertdir) _sandbox_offer_files -d ;;
-  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | run:--workdir | run:--env | run:--timeout) ;;
+  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | run:--workdir | run:--env | run:--timeout | run:--fence | run:--limits) ;;
   follow:-n | follow:--since | read:-l | grep:-[gABC]) ;;
   :* | help:*)
     mapfile -t commands < <(sandbox --help 2>/dev/null | sed -n 's/^  \([a-z]*\)  .*/\1/p')
@@ -65,7 +65,10 @@ _sandbox() {
     [ -n "$command" ] || _sandbox_offer help --redis-url --job --json --color --quiet --cacert --cacertdir --cert \
       --key --sni --insecure --help --version
     ;;
-  run:*) _sandbox_offer -w --workdir -e --env -t --timeout -i -c --raw --text --detach --id --json --help -- ;;
+  run:*)
+    _sandbox_offer -w --workdir -e --env -t --timeout -i -c --raw --text --fence --read-only --no-network --limits \
+      --detach --id --json --help --
+    ;;
   follow:*)
     _sandbox_offer -n --since --all --timestamps --html --cast --json --help
     _sandbox_offer_names ps id

@@ -15,6 +15,7 @@
 #include "client/steps/exchange.h"
 #include "client/steps/outcome.h"
 #include "client/steps/raw_text.h"
+#include "client/steps/run_policy.h"
 
 /* The most bytes of standard input, and of a step (wire/PROTOCOL.md). */
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
@@ -32,6 +33,7 @@ struct run_step {
   size_t variable_count;
   unsigned long long timeout;
   bool input, detach;
+  struct run_policy policy;
   enum {
     FORM_CHOSEN, /* raw unless both streams are terminals */
     FORM_TEXT,
@@ -73,6 +75,7 @@ static void on_event(void *owner, const struct event_view *view, uint64_t missed
   struct run_step *self = owner;
   (void)missed; /* said at the end */
   struct terminal *terminal = &self->program->terminal;
+  run_policy_see(&self->policy, view);
   if (self->program->json) {
     self->is_unread |= terminal_put_json(terminal, view->json, view->length) != 0;
     return;
@@ -137,8 +140,9 @@ static int finish(struct run_step *self, struct exchange *exchange) {
   const bool is_lost = is_output_lost(self, exchange);
   if (!is_lost || exchange->first_signal != 0)
     outcome_say(program, job_shorten(self->id).text, &outcome);
+  const bool is_obeyed = run_policy_report(&self->policy, program, exchange->result);
   if (flushed == 0 && !is_lost)
-    return check_missed(self, exchange);
+    return is_obeyed ? check_missed(self, exchange) : EXIT_CLIENT;
   return 128 + (exchange->first_signal != 0 ? exchange->first_signal : SIGPIPE);
 }
 
@@ -208,6 +212,7 @@ static int make_step(const struct run_step *self, struct exchange *exchange, str
     step_text_number(json, "timeoutSeconds", self->timeout);
   if (self->variable_count > 0)
     add_variables(self, json);
+  run_policy_add(&self->policy, json);
   if (!self->detach)
     step_text_flag(json, "flowControl", true);
   if (is_raw(self))
@@ -268,7 +273,7 @@ static int check_agent(struct run_step *self, struct exchange *exchange, struct 
   struct job_agent agent;
   struct job_steps steps;
   size_t waiting = 0;
-  if (self->detach && !is_relative(self->directory))
+  if (self->detach && !is_relative(self->directory) && !run_policy_is_set(&self->policy))
     return 0;
   if (job_await_agent(program, &agent, error) != 0)
     return -1;
@@ -277,6 +282,8 @@ static int check_agent(struct run_step *self, struct exchange *exchange, struct 
   int result = make_absolute(self, &agent, error);
   if (result == 0 && is_alive && !self->detach)
     result = check_features(self, &agent, error);
+  if (result == 0 && (is_alive || self->detach))
+    result = run_policy_check(&self->policy, &agent, error);
   job_agent_release(&agent);
   if (result != 0 || is_alive || self->detach)
     return result;
@@ -396,6 +403,12 @@ static bool set_option(struct run_step *self, int flag, const char *value) {
     self->script[2] = value;
   if (flag == 'R' || flag == 'T')
     self->form = flag == 'R' ? FORM_RAW : FORM_TEXT;
+  if (flag == 'F')
+    self->policy.fence_option = value;
+  if (flag == 'L')
+    self->policy.limits_option = value;
+  self->policy.read_only |= flag == 'O';
+  self->policy.no_network |= flag == 'N';
   self->input |= flag == 'i';
   self->detach |= flag == 'D';
   return true;
@@ -407,7 +420,10 @@ static bool read_options(struct run_step *self, int argc, char **argv) {
       {"detach", no_argument, NULL, 'D'},        {"id", required_argument, NULL, 'I'},
       {"timeout", required_argument, NULL, 't'}, {"env", required_argument, NULL, 'e'},
       {"workdir", required_argument, NULL, 'w'}, {"raw", no_argument, NULL, 'R'},
-      {"text", no_argument, NULL, 'T'},          {NULL, 0, NULL, 0}};
+      {"text", no_argument, NULL, 'T'},          {"fence", required_argument, NULL, 'F'},
+      {"read-only", no_argument, NULL, 'O'},     {"no-network", no_argument, NULL, 'N'},
+      {"limits", required_argument, NULL, 'L'},  {NULL, 0, NULL, 0}};
+  struct error error;
   int flag;
   optind = 0;
   while ((flag = options_next(self->program, argc, argv, "+w:e:t:ic:", flags)) >= 0)
@@ -415,6 +431,8 @@ static bool read_options(struct run_step *self, int argc, char **argv) {
       return false;
   if (flag == OPTIONS_STOP)
     return false;
+  if (run_policy_read(&self->policy, &error) != 0)
+    return options_fail(self->program, "%s", error.text);
   const bool is_script = self->script[2] != NULL;
   self->command = is_script ? self->script : (const char *const *)argv + optind;
   if (!is_script && optind == argc)
@@ -436,6 +454,7 @@ int run_command(struct program *program, int argc, char **argv) {
   self.variables = memory_allocate((size_t)argc * sizeof *self.variables);
   step_id_make(self.id);
   const int code = read_options(&self, argc, argv) ? begin_and_run(&self) : COMMAND_USAGE;
+  run_policy_release(&self.policy);
   free(self.variables);
   free(self.absolute);
   return code;

@@ -51,6 +51,35 @@ static void report_features(struct doctor *self, const struct job_agent *agent) 
   buffer_release(&missing);
 }
 
+/* The first version of Landlock's interface with which every policy is enforced. Linux 6.12 has
+   it. */
+#define LANDLOCK_COMPLETE 6
+
+/* A part of a policy is no warning: many jobs need none. An agent of 0.3 or older says nothing
+   about it, and lacks the features. */
+static void report_policy(struct doctor *self, const struct job_agent *agent) {
+  static const char fix[] = "Linux 6.12 with landlock in its option lsm=, and a seccomp profile "
+                            "that allows landlock_create_ruleset";
+  const int version = (int)job_agent_figure(agent, "Landlock");
+  struct buffer words = {0};
+  const cJSON *word;
+  cJSON_ArrayForEach(word, cJSON_GetObjectItem(agent->heartbeat, "Enforces")) {
+    if (cJSON_IsString(word))
+      buffer_add_format(&words, "%s%s", words.length > 0 ? ", " : ": ", word->valuestring);
+  }
+  buffer_add(&words, "", 1);
+  if (version == 0)
+    doctor_report(self, FINDING_WARNING, fix, "the kernel has no Landlock, and enforces %s%s",
+                  words.length > 1 ? "only a part of a sandbox policy" : "no sandbox policy",
+                  words.bytes);
+  else if (version > 0)
+    doctor_report(self, FINDING_OK, NULL, "the kernel enforces %s%s (Landlock ABI %d%s)",
+                  version < LANDLOCK_COMPLETE ? "a part of a sandbox policy" : "a sandbox policy",
+                  words.bytes, version,
+                  version < LANDLOCK_COMPLETE ? ", and Linux 6.12 has all of it" : "");
+  buffer_release(&words);
+}
+
 /* Returns how far the agent's clock is ahead of that of Redis, as far as its heartbeat shows. */
 static int64_t clock_ahead_ms(const struct job_agent *agent, int64_t set_ms) {
   const int64_t ahead_ms = (int64_t)json_field_number(agent->heartbeat, "Ts", -1) - set_ms;
@@ -74,6 +103,7 @@ static void report_agent(struct doctor *self, const struct job_agent *agent, int
                 "%.*s", (int)text.length, text.bytes);
   buffer_release(&text);
   report_features(self, agent);
+  report_policy(self, agent);
 }
 
 /* The command that starts an agent for the job. */

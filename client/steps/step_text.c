@@ -53,6 +53,11 @@ void step_text_strings(struct buffer *json, const char *name, const char *const 
   buffer_add_string(json, "]");
 }
 
+void step_text_json(struct buffer *json, const char *name, const char *value, size_t length) {
+  add_name(json, name);
+  buffer_add(json, value, length);
+}
+
 void step_text_end(struct buffer *json) {
   buffer_add(json, "}", 2);
 }

@@ -29,4 +29,6 @@ void step_text_number(struct buffer *json, const char *name, unsigned long long 
 void step_text_flag(struct buffer *json, const char *name, bool flag);
 /* Adds an array of texts. The values end with NULL. */
 void step_text_strings(struct buffer *json, const char *name, const char *const *values);
+/* Adds a value that is JSON already. */
+void step_text_json(struct buffer *json, const char *name, const char *value, size_t length);
 void step_text_end(struct buffer *json);

@@ -23,10 +23,13 @@ static void expect_finding(struct job *job, const char *command, int code, const
   agent_process_free(client);
 }
 
+/* What a policy can do depends on the kernel. */
 JOB_TEST(a_healthy_job_has_no_findings) {
-  sandbox_expect(job, "$S doctor | cut -c1-3 | sort -u", 0, "✓\n", "");
+  sandbox_expect(job, "$S doctor | sed '/Landlock/d; /^1 warning$/d' | cut -c1-3 | sort -u", 0,
+                 "✓\n", "");
   sandbox_expect(job,
-                 "$S doctor --json | grep -v '^{\"level\":\"ok\",\"text\":\".*\",\"fix\":null}$'",
+                 "$S doctor --json | grep -v Landlock | "
+                 "grep -v '^{\"level\":\"ok\",\"text\":\".*\",\"fix\":null}$'",
                  1, "", "");
   expect_finding(job, "$S doctor", 0, "✓ agent ", "; its clock is 0.");
 }
