@@ -18,6 +18,7 @@ AWAY_SECONDS, GONE_SECONDS = 15, 60  # without a heartbeat, for a step that wait
 LOST_SECONDS = 10  # a step that is in no list for this time, and has no result, is lost
 CHECK_SECONDS, POLL_MS = 2, 250  # how often the lists are read, and the result of a step is
 FEATURES = ("flowControl", "replyTo", "raw")
+FIELD_FEATURES = ("fence", "limits")  # of fields that an older agent would ignore
 ANSWER: dict[str, Any] = {  # types
     "exitCode": int, "durationSeconds": (int, float), "eventCount": (int, type(None)),
     "errorMessage": (str, type(None)), "outputContent": (str, type(None)), "end": dict}
@@ -89,10 +90,11 @@ class Exchange:
         agent = parse_object(replies[0])
         self.events.position = replies[1][0][0] if replies[1] else b"0-0"
         features = agent["Features"] if isinstance(agent.get("Features"), list) else []
-        lacking = [name for name in FEATURES if name not in features]
+        fields = [name for name in FIELD_FEATURES if self.step.get(name) is not None]
+        lacking = [name for name in (*FEATURES, *fields) if name not in features]
         if lacking:
             raise errors.Rejected(f"the agent of {job} lacks {', '.join(lacking)}: it needs version "
-                                  "0.3, Redis 6.2 and all rights of docs/redis.md")
+                                  f"{'0.4' if fields else '0.3'}, Redis 6.2 and all rights of docs/redis.md")
         start, directory = agent.get("WorkingDirectory"), self.step.get("workingDirectory")
         if start and directory and not directory.startswith("/"):
             self.step["workingDirectory"] = f"{start}/{directory}"

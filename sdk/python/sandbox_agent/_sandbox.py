@@ -30,7 +30,8 @@ class AsyncSandbox(AbstractAsyncContextManager["AsyncSandbox"]):
                   env: Mapping[str, str] | None = None, timeout: int = 600,
                   stdin: str | None = None, secrets: Sequence[str] | None = None,
                   on_stdout: Callback | None = None, on_stderr: Callback | None = None,
-                  keep_output: bool = True, check: bool = False, step_id: str | None = None
+                  keep_output: bool = True, check: bool = False, step_id: str | None = None,
+                  fence: Mapping[str, Any] | None = None, limits: Mapping[str, Any] | None = None
                   ) -> errors.Result:
         """Runs a command after the steps that already wait, and returns its Result.
 
@@ -40,14 +41,15 @@ class AsyncSandbox(AbstractAsyncContextManager["AsyncSandbox"]):
         callbacks get text as it arrives, and the command waits for them; an AsyncSandbox awaits what
         they return. With keep_output=False, the Result has no output. With check=True, an exit code
         other than 0 raises CommandFailed. `step_id` is an ID for cancel(), which no other step of
-        the job may have.
+        the job may have. `fence` is the sandbox policy of the step and `limits` its limits, as in
+        wire/PROTOCOL.md: an agent that does not announce them is Rejected.
 
         If anything raises before the result is there (an error, a callback, KeyboardInterrupt, a
         cancelled task), the command is cancelled: it ends within 12 s, or does not begin."""
         program, *args = ("sh", "-c", command) if isinstance(command, str) else command or ("",)
         step = {"stepId": step_id, "command": program, "args": args, "env": dict(env or {}),
                 "workingDirectory": cwd, "timeoutSeconds": timeout, "stdin": stdin, "raw": True,
-                "secrets": secrets}
+                "secrets": secrets, "fence": fence, "limits": limits}
         exchange = Exchange(self._connection, step, keep_output, stdout=on_stdout, stderr=on_stderr)
         result, answer = await exchange.run()
         if result.missing:

@@ -156,6 +156,29 @@ class AgentTest(SandboxTest):
                 self.execute("true")
         self.assertEqual(self.redis.llen(self.key("in")), 0)
 
+    def test_an_agent_without_fence_and_limits(self) -> None:
+        features = ["flowControl", "replyTo", "raw"]
+        self.redis.set(self.key("heartbeat"), json.dumps({"Features": features}))
+        for names in ["fence"], ["limits"], ["fence", "limits"]:
+            with self.assertRaisesRegex(Rejected, f"lacks {', '.join(names)}: it needs version 0.4"):
+                self.execute("true", **{name: {} for name in names})
+        self.assertEqual(self.redis.llen(self.key("in")), 0)
+
+    def test_fence_and_limits_are_sent_as_they_are(self) -> None:
+        """This test is the agent, so that it does not depend on the kernel."""
+        features = ["flowControl", "replyTo", "raw", "fence", "limits"]
+        self.redis.set(self.key("heartbeat"), json.dumps({"Features": features}))
+        options: dict[str, dict[str, object]] = {
+            "fence": {"writePaths": [], "network": "none"}, "limits": {"cpuSeconds": 600}}
+        join = self.background(lambda: self.execute("true", **options))
+        wait_for(lambda: self.redis.llen(self.key("in")), "step")
+        step = json.loads(self.redis.lindex(self.key("in"), 0))
+        self.assertEqual({name: step[name] for name in options}, options)
+        answer = {"stepId": step["stepId"], "exitCode": 0, "durationSeconds": 0, "eventCount": 0,
+                  "errorMessage": None, "outputContent": None, "end": {"cause": "exited"}}
+        self.redis.lpush(self.key(f"results:{step['replyTo']}"), json.dumps(answer))
+        self.assertEqual(join().exit_code, 0)
+
     def test_an_agent_that_is_killed_and_replaced(self) -> None:
         self.start_agent()
         first = self.agent

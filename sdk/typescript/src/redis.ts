@@ -87,8 +87,8 @@ export class Job {
     return this.redis.call(command, this.key(key), ...words);
   }
 
-  /** Returns the directory in which steps start, if it is known. */
-  async requireAgent(): Promise<string | undefined> {
+  /** Returns the directory in which steps start, if it is known. `features` are those of the step's fields. */
+  async requireAgent(features: string[]): Promise<string | undefined> {
     let heartbeat: string | null;
     for (const end = performance.now() + START_MS; (heartbeat = await this.call('GET', 'heartbeat')) === null;) {
       if (performance.now() > end)
@@ -96,9 +96,10 @@ export class Job {
       await sleep(50);
     }
     const { Version = '0.1', Features, WorkingDirectory } = parseObject(heartbeat);
-    const lacks = FEATURES.filter((feature) => ![Features].flat().includes(feature)).join(', ');
+    const lacks = [...FEATURES, ...features].filter((feature) => ![Features].flat().includes(feature)).join(', ');
+    const needs = features.length > 0 ? '0.4' : '0.3';
     if (lacks !== '')
-      throw new RejectedError(`the agent has version ${Version} and lacks ${lacks}: 0.3 and Redis 6.2 are needed`);
+      throw new RejectedError(`the agent has version ${Version} and lacks ${lacks}: ${needs} and Redis 6.2 are needed`);
     return WorkingDirectory;
   }
 

@@ -21,6 +21,30 @@ export interface StepOptions {
   onStderr?: OutputHandler;
 }
 
+/** The sandbox policy of a step (wire/PROTOCOL.md). Paths may be relative to `cwd`; absent members restrict nothing. */
+export interface Fence {
+  /** Files and directories below which the step may write: `[]` is nowhere. */
+  writePaths?: string[];
+  /** Files and directories below which it may read and execute. */
+  readPaths?: string[];
+  network?: 'all' | 'ports' | 'loopback' | 'none';
+  /** Ports to which, and from which, it may use TCP with the network `ports`. */
+  tcpConnect?: number[];
+  tcpBind?: number[];
+  /** Leaves out what the kernel cannot enforce, instead of refusing the step. */
+  bestEffort?: boolean;
+}
+
+/** The limits of a step (wire/PROTOCOL.md): the first two of all of its processes, the others of each one. */
+export interface Limits {
+  memoryBytes?: number;
+  processes?: number;
+  openFiles?: number;
+  fileSizeBytes?: number;
+  cpuSeconds?: number;
+  coreBytes?: number;
+}
+
 export interface RunOptions extends StepOptions {
   onStdout?: OutputHandler;
   /** Relative to `/work`, or to the agent's directory if there is no `/work`. */
@@ -35,6 +59,9 @@ export interface RunOptions extends StepOptions {
   keepOutput?: boolean;
   /** Whether another exit code than 0 is an ExitCodeError. */
   check?: boolean;
+  /** Both need an agent of version 0.4. An older one is a RejectedError. */
+  fence?: Fence;
+  limits?: Limits;
   /** A new id, 1 to 64 of `A-Z a-z 0-9 . _ -`; random by default. */
   stepId?: string;
 }
@@ -60,8 +87,8 @@ export class Sandbox {
    */
   async run(command: string | readonly string[], options: RunOptions = {}): Promise<StepResult> {
     const [program = '', ...args] = typeof command === 'string' ? ['sh', '-c', command] : command;
-    const { cwd, env, stdin, secrets, onStdout, onStderr, keepOutput = true } = options;
-    const step = { command: program, args, env, stdin, secrets, raw: true };
+    const { cwd, env, stdin, secrets, fence, limits, onStdout, onStderr, keepOutput = true } = options;
+    const step = { command: program, args, env, stdin, secrets, fence, limits, raw: true };
     const result = await this.#execute({ step, ...options, keepOutput,
       deliver: ({ stream, text }) => (stream === 'stdout' ? onStdout : onStderr)?.(text) }, options.timeout, cwd);
     if (options.check && result.exitCode !== 0) throw new ExitCodeError(result.errorMessage ?? '', result);
@@ -72,9 +99,11 @@ export class Sandbox {
     const { step, signal } = request;
     if (signal?.aborted) throw new CancelledError('cancelled before it was sent', undefined, { cause: signal.reason });
     if (!Number.isFinite(timeoutSeconds ?? 0)) throw new RejectedError('timeout: expected a whole number');
+    const fields: Pick<RunOptions, 'fence' | 'limits'> = step; // which an older agent would ignore
+    const features = (['fence', 'limits'] as const).filter((name) => fields[name] !== undefined);
     const reader = this.#readers.pop() ?? this.#connect();
     try {
-      const [position, start] = await Promise.all([this.#job.newest(), this.#job.requireAgent()]);
+      const [position, start] = await Promise.all([this.#job.newest(), this.#job.requireAgent(features)]);
       const workingDirectory = start && cwd && !cwd.startsWith('/') ? `${start}/${cwd}` : cwd;
       return await new Exchange(this.#job, reader, position,
         { ...request, step: { timeoutSeconds, workingDirectory, ...step } }).run();

@@ -151,6 +151,25 @@ test('an agent that lacks a feature is rejected', async () => {
   assert.equal(await server.redis.lLen('sandbox:old:in'), 0);
 });
 
+test('a policy and limits are sent as they are, and not to an agent without the feature', async () => {
+  const features = ['control', 'replyTo', 'raw', 'flowControl', 'allEntries'], key = 'sandbox:policy:';
+  const beat = (...more: string[]) =>
+    server.redis.set(`${key}heartbeat`, JSON.stringify({ Features: [...features, ...more] }));
+  const options = { fence: { writePaths: [], network: 'none' as const }, limits: { cpuSeconds: 600 } };
+  await beat('fence');
+  const error = await failure(sandbox('policy').run('true', options), sdk.RejectedError);
+  assert.match(error.message, /lacks limits: 0\.4/);
+  assert.equal(await server.redis.lLen(`${key}in`), 0);
+  await beat('fence', 'limits');
+  const result = sandbox('policy').run('true', options);
+  await until('step', () => server.redis.lLen(`${key}in`));
+  const { stepId, fence, limits } = JSON.parse(await server.redis.lIndex(`${key}in`, 0) ?? '');
+  assert.deepEqual({ fence, limits }, options);
+  await server.redis.lPush(`${key}results:${stepId}`,
+    JSON.stringify({ stepId, exitCode: 0, eventCount: 0, end: { cause: 'exited' } }));
+  assert.equal((await result).exitCode, 0);
+});
+
 test('a deadline is an error with the output so far', async () => {
   const error = await failure(box.run('echo before; sleep 60', { timeout: 1 }), sdk.TimedOutError);
   assert.equal(error.result?.stdout, 'before\n');
