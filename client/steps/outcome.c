@@ -41,6 +41,14 @@ static void explain(struct outcome *self, const cJSON *result, bool was_cancelle
   set_message(self, message);
 }
 
+/* Whether a limit of the step or of its container has ended it: "memoryLimit", "cpuLimit", … The
+   message then says which one. */
+static bool is_limit(const char *cause) {
+  static const char end[] = "Limit";
+  const size_t length = strlen(cause), end_length = sizeof end - 1;
+  return length > end_length && strcmp(cause + length - end_length, end) == 0;
+}
+
 struct outcome outcome_make(const char *result, struct completion completion, bool was_cancelled) {
   struct outcome self = {.code = completion.exit_code, .has_result = result != NULL};
   struct error ignored;
@@ -57,7 +65,7 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
     self.cpu_seconds += json_field_number(end, "systemCpuSeconds", 0);
   self.notes = json_field_is_true(end, "oomKilled") ? ", out of memory" : "";
   const char *signal_name = json_field_text(end, "signalName", "");
-  const bool is_memory = strcmp(json_field_text(end, "cause", ""), "memoryLimit") == 0;
+  const bool is_limited = is_limit(json_field_text(end, "cause", ""));
   if (self.code > 255) /* no process exits with it: exit(3) would turn 256 into 0 */
     self.code = -1;
   if (completion.timed_out) {
@@ -65,14 +73,14 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
     (void)snprintf(self.text, sizeof self.text, "timed out");
   } else if (self.code < 0) {
     explain(&self, tree, was_cancelled);
-  } else if (is_memory) {
-    set_message(&self, json_field_text(tree, "errorMessage", "out of memory"));
+  } else if (is_limited) {
+    set_message(&self, json_field_text(tree, "errorMessage", "a limit was exceeded"));
   } else if (signal_name[0] != '\0') {
     (void)snprintf(self.text, sizeof self.text, "killed by %s", signal_name);
   } else {
     (void)snprintf(self.text, sizeof self.text, "exit %d", self.code);
   }
-  self.was_ended |= completion.timed_out || is_memory || signal_name[0] != '\0' ||
+  self.was_ended |= completion.timed_out || is_limited || signal_name[0] != '\0' ||
                     json_field_is_true(end, "oomKilled");
   cJSON_Delete(tree);
   return self;

@@ -11,7 +11,7 @@
 struct outcome {
   int code;        /* what the client exits with: exit_code.h */
   bool has_result; /* there is a StepResult */
-  bool was_ended;  /* by a timeout, a signal, a cancel or a lack of memory */
+  bool was_ended;  /* by a timeout, a signal, a cancel, a limit or a lack of memory */
   double seconds;  /* of these three, -1 is unknown */
   double cpu_seconds;
   double max_rss_bytes;

@@ -276,6 +276,23 @@ JOB_TEST_NO_AGENT(a_refused_step_did_not_run) {
                 125, "sandbox: fence.writePaths[0] /work/x: no such file\n");
 }
 
+JOB_TEST_NO_AGENT(run_says_which_limit_has_ended_a_step) {
+  static const char *const causes[] = {"memoryLimit", "processLimit", "cpuLimit", "fileSizeLimit"};
+  for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+    const char *result = job_format(
+        job,
+        "'exitCode':137,'durationSeconds':1,'errorMessage':'too much (%zu)\\noutput','end':{"
+        "'cause':'%s','signalName':'SIGKILL'}",
+        i, causes[i]);
+    struct agent_process *client = run_answered(
+        job, (struct answer){.options = "--limits '{}'", .started = "", .result = result});
+    assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 137);
+    assert_non_null(
+        strstr(agent_process_log(client), formatted(" too much (%zu) after 1.0s\n", i)));
+    agent_process_free(client);
+  }
+}
+
 /* --- doctor ----------------------------------------------------------------------------------- */
 
 #define NO_LANDLOCK                                                                                \
