@@ -1,5 +1,5 @@
-/* sandbox run with a policy and limits. The agent is the test itself: its heartbeat names features,
-   and the step is answered here. */
+/* sandbox run with a policy and limits. In most tests the agent is the test itself: its heartbeat
+   names features, and the step is answered here. */
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -293,6 +293,26 @@ JOB_TEST_NO_AGENT(run_says_which_limit_has_ended_a_step) {
   }
 }
 
+/* --- the agent -------------------------------------------------------------------------------- */
+
+/* The policy is one that every kernel enforces in part. */
+static const char no_socket[] =
+    "$S -q run --fence '{\"bestEffort\":true}' --no-network -- "
+    "bash -c '>/dev/tcp/127.0.0.1/9' 2>&1 | grep -o 'socket: Permission denied'";
+static const char few_files[] = "$S run --limits '{\"openFiles\":64}' -c 'ulimit -n; ulimit -c'";
+
+JOB_TEST(the_agent_obeys_the_policy_and_the_limits) {
+  sandbox_expect(job, no_socket, 0, "socket: Permission denied\n", "");
+  sandbox_expect(job, few_files, 0, "64\n0\n", "");
+  sandbox_expect(job, "$S run --fence '{\"writePaths\":[\"/no/such\"]}' -- true", 125, "", NULL);
+}
+
+HTTP_TEST(the_agent_obeys_the_policy_and_the_limits_over_http) {
+  http_agent_start(http, NULL, NULL);
+  http_sandbox_expect(http, no_socket, 0, "socket: Permission denied\n", "");
+  http_sandbox_expect(http, few_files, 0, "64\n0\n", "");
+}
+
 /* --- doctor ----------------------------------------------------------------------------------- */
 
 #define NO_LANDLOCK                                                                                \
@@ -320,4 +340,6 @@ JOB_TEST_NO_AGENT(doctor_says_what_the_kernel_can_enforce) {
     set_heartbeat(job, job_format(job, FEATURES "%s", cases[i].members));
     sandbox_expect(job, "$S doctor | grep 'sandbox policy'; true", 0, cases[i].finding, "");
   }
+  set_heartbeat(job, OLD_FEATURES);
+  sandbox_expect(job, "$S doctor | grep -c 'lacks features: .*fence, limits'", 0, "1\n", "");
 }
