@@ -72,6 +72,11 @@ union response {
   unsigned char space[512];
 };
 
+/* ioctl(2), whose requests do not fit into the type that musl gives them. */
+static long call(int listener, unsigned long request, const void *argument) {
+  return syscall(SYS_ioctl, listener, request, argument);
+}
+
 static bool is_recent(void) {
   struct utsname system;
   char *dot;
@@ -131,7 +136,7 @@ static int hand_over(int listener, const struct seccomp_notif *notif, bool gives
       .flags = SECCOMP_ADDFD_FLAG_SEND,
       .source = (uint32_t)fd,
       .target_flags = notif->data.arguments[1] & SOCK_CLOEXEC ? O_CLOEXEC : 0};
-  int error = ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &install) < 0 ? errno : 0;
+  int error = call(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &install) < 0 ? errno : 0;
   close(fd);
   return error;
 }
@@ -140,14 +145,14 @@ static int hand_over(int listener, const struct seccomp_notif *notif, bool gives
 static void answer_one(int listener, bool gives_udp) {
   union request request = {.space = {0}};
   union response response = {.space = {0}};
-  if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0)
+  if (call(listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0)
     return;
   int error = hand_over(listener, &request.notif, gives_udp);
   if (error == 0)
     return;
   response.answer.id = request.notif.id;
   response.answer.error = -error;
-  (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+  (void)call(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
 bool loopback_answer(int listener, bool gives_udp) {
