@@ -52,7 +52,7 @@ struct confine_record {
 /* Whether the record has a rule set of its own. */
 bool confine_has_rules(const struct confine_record *self);
 
-/* Makes the record's rule set. Returns a descriptor that is close-on-exec, or -1 with the reason. */
+/* Makes the record's rule set. Returns a close-on-exec descriptor, or -1 with the reason. */
 int confine_make_rules(const struct confine_record *self, struct error *error);
 
 /* Confines this process. `agent_rules` is a descriptor of the agent's rule set, if the record

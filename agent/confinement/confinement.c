@@ -42,7 +42,7 @@ struct confinement {
   int rules; /* 0: none */
 };
 
-/* --- the kernel -------------------------------------------------------------------------------- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 #define SECCOMP_GET_ACTION_AVAIL 2 /* of linux/seccomp.h */
 #define SECCOMP_RET_ERRNO 0x00050000U
@@ -136,7 +136,7 @@ static bool lets_udp_through(const struct policy_fence *fence) {
   return fence->network == POLICY_NETWORK_LOOPBACK && fence->best_effort;
 }
 
-/* --- the record -------------------------------------------------------------------------------- */
+/* --- the record ------------------------------------------------------------------------------- */
 
 #define WRITES                                                                                     \
   (LANDLOCK_WRITE_FILE | LANDLOCK_REMOVE | LANDLOCK_MAKE | LANDLOCK_REFER | LANDLOCK_TRUNCATE)
@@ -278,7 +278,7 @@ static size_t finish(struct draft *self, struct buffer *body) {
   return at;
 }
 
-/* --- the agent's own policy -------------------------------------------------------------------- */
+/* --- the agent's own policy ------------------------------------------------------------------- */
 
 static int make_own_rules(struct confinement *self, struct error *error) {
   struct draft draft = {0};
@@ -346,7 +346,7 @@ int confinement_describe(const struct confinement *self, const char *out[CONFINE
   return self->landlock;
 }
 
-/* --- a step ------------------------------------------------------------------------------------ */
+/* --- a step ----------------------------------------------------------------------------------- */
 
 static enum policy_network stricter(enum policy_network one, enum policy_network other) {
   return one > other ? one : other;

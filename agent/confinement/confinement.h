@@ -55,7 +55,7 @@ int confinement_rules(const struct confinement *self);
 /* Returns the agent's own policy; NULL: none. */
 const struct policy_fence *confinement_fence(const struct confinement *self);
 
-/* Returns the ABI of Landlock; 0: none. Writes the words for what can be enforced, ended by NULL. */
+/* Returns the ABI of Landlock; 0: none. Writes the words for what can be enforced, and a NULL. */
 int confinement_describe(const struct confinement *self, const char *words[CONFINEMENT_PARTS + 1]);
 
 /* How one step is confined. Points into the step. */

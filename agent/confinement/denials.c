@@ -24,7 +24,7 @@ struct denials_search {
   size_t candidates;
 };
 
-/* --- the rights of the file system -------------------------------------------------------------- */
+/* --- the rights of the file system ------------------------------------------------------------ */
 
 enum verdict { DENIED, ALLOWED, UNKNOWN };
 
@@ -107,7 +107,7 @@ static enum verdict judge(const char *path, enum step_access access) {
   return verdict;
 }
 
-/* --- the policy -------------------------------------------------------------------------------- */
+/* --- the policy ------------------------------------------------------------------------------- */
 
 static bool is_below_any(char *const *roots, const char *directory, const char *path) {
   bool is_below = path_below(path, "/dev") != NULL;
@@ -161,7 +161,7 @@ void denials_release(struct confinement_plan *plan) {
   plan->report.denial_count = 0;
 }
 
-/* --- the output -------------------------------------------------------------------------------- */
+/* --- the output ------------------------------------------------------------------------------- */
 
 static bool has_any(const char *line, size_t length, const char *const *words) {
   for (; *words != NULL; words++)

@@ -5,8 +5,8 @@
 #include "agent/confinement/confinement.h"
 
 /*
- * Finds out what a sandbox policy has denied to a step that failed. The kernel does not report it to
- * an unprivileged process, so the step's own messages are searched. The hard part is to tell the
+ * Finds out what a sandbox policy has denied to a step that failed. The kernel does not report it
+ * to an unprivileged process, so the step's own messages are searched. The hard part is to tell the
  * policy from the rights of the file system, which fail with the same errno. The engine calls it
  * when the step is over.
  */

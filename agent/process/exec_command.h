@@ -52,8 +52,9 @@ struct exec_command {
 
 /*
  * Enters the directory, confines the process, and executes the command with an empty signal mask.
- * Returns only if that fails. A child that shares the memory of its supervisor calls it. So it allocates nothing, never
- * reads errno, and changes only `failure`, errno, and this process's directory and signal mask.
+ * Returns only if that fails. A child that shares the memory of its supervisor calls it. So it
+ * allocates nothing, never reads errno, and changes only `failure`, errno, and what belongs to this
+ * process alone.
  */
 void exec_command(const struct exec_command *self, struct exec_failure *failure);
 

@@ -13,9 +13,9 @@
  * message that was not received stays in the socket, so that a stopped supervisor can be killed and
  * replaced without a chance that the task runs twice.
  */
-/* The last part of the body may be a record. The body of a command is otherwise the texts of its arguments, of its variables and of its directory, each
-   with its NUL; the supervisor has space behind them for the pointers to them. The body of work is
-   what the kind packed. */
+/* The body of a command is the texts of its arguments, of its variables and of its directory, each
+   with its NUL; the supervisor has space behind the body for the pointers to them. The body of work
+   is what the kind packed. Behind either may be a record of how the task is confined. */
 struct supervisor_message {
   bool is_work;
   bool directory_may_be_missing; /* see struct exec_command */

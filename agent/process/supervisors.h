@@ -110,9 +110,9 @@ void supervisor_release(struct supervisor *self);
    true if there may be more to reap in another turn of the loop. */
 bool supervisors_reap(struct supervisors *self);
 
-/* Asks all supervisors that have processes and have answered the last query. Returns true when all have answered, or
-   SUPERVISORS_COUNT_MS after the first call; the next call asks again. Otherwise returns false, and
-   is to be called again. */
+/* Asks all supervisors that have processes and have answered the last query. Returns true when all
+   have answered, or SUPERVISORS_COUNT_MS after the first call; the next call asks again. Otherwise
+   returns false, and is to be called again. */
 bool supervisors_count(struct supervisors *self);
 #define SUPERVISORS_COUNT_MS 200
 
