@@ -105,7 +105,7 @@ static int refuse(const struct confinement *self, const struct policy_fence *fen
                      hint);
   if (self->landlock == 0)
     return error_set(error, "fence%s needs Landlock, which %s%s", field,
-                     self->landlock_error == EPERM ? "the container's seccomp profile forbids"
+                     self->landlock_error == EPERM ? "the container's seccomp profile forbids (EPERM)"
                      : self->landlock_error == EOPNOTSUPP ? "is disabled at the kernel's boot"
                                                           : "this kernel does not have",
                      hint);

@@ -227,7 +227,9 @@ void denials_find(struct confinement_plan *plan, const struct confinement *confi
     const size_t size = (size_t)((newline != NULL ? newline : end) - line);
     if (has_any(line, size, file_words))
       check_line(&self, line, size);
-    if (plan->network != POLICY_NETWORK_ALL && has_any(line, size, network_words))
+    if (plan->network != POLICY_NETWORK_ALL &&
+        (has_any(line, size, network_words) ||
+         (has_any(line, size, file_words) && memmem(line, size, "socket", 6) != NULL)))
       denials_add(plan, STEP_ACCESS_NETWORK, NULL, plan->network == POLICY_NETWORK_NONE);
     line += size + 1;
   }

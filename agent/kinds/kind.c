@@ -1,6 +1,7 @@
 #include "agent/kinds/kind.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,13 +237,25 @@ static bool has_write_rights(const char *path) {
   return has_rights;
 }
 
+/* Whether the kernel lets this process open the file for writing. */
+static bool may_write_file(const char *path) {
+  struct stat file;
+  if (stat(path, &file) != 0 || !S_ISREG(file.st_mode))
+    return false;
+  const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0)
+    close(fd);
+  return fd >= 0;
+}
+
 /* Landlock does not restrict access(2): if that allows what the kernel has denied, the sandbox
    policy has denied it. */
 static bool is_outside_fence(const struct step *step, const struct error *error) {
   if (!step->is_fenced || strstr(error->text, strerror(EACCES)) == NULL)
     return false;
-  return kind_of(step)->read_only ? access(step->target, R_OK) == 0
-                                  : has_write_rights(step->target);
+  if (kind_of(step)->read_only)
+    return access(step->target, R_OK) == 0;
+  return has_write_rights(step->target) && !may_write_file(step->target);
 }
 
 static void explain_fence(const struct step *step, struct error *error) {
