@@ -452,6 +452,25 @@ static long do_redis(char **arguments) {
   return sent_with(arguments[0], fd, &peer) > 0 ? answered(fd) : -1;
 }
 
+/* `connect HOW HOST PORT`: without waiting for a reply. */
+static long do_connect(char **arguments) {
+  struct peer peer = peer_of(arguments[1], arguments[2]);
+  int fd = socket(peer.address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    return -1;
+  be_impatient(fd);
+  if (sent_with(arguments[0], fd, &peer) <= 0)
+    return -1;
+  /* With data in the first packet, the kernel reports the end of the attempt later. */
+  struct pollfd polled = {.fd = fd, .events = POLLOUT};
+  int error = 0;
+  socklen_t size = sizeof error;
+  (void)poll(&polled, 1, -1);
+  (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  errno = error;
+  return error == 0 ? 0 : -1;
+}
+
 /* `disconnect HOST PORT`: an address without a family first. */
 static long do_disconnect(char **arguments) {
   struct peer peer = peer_of(arguments[0], arguments[1]);
@@ -512,15 +531,12 @@ static long do_listen(char **arguments) {
   return fd >= 0 && listen(fd, 8) == 0 ? 0 : -1;
 }
 
-/* `serve HOST PORT READY`: writes the file READY, and answers one client, if one comes before
-   standard input ends. */
+/* `serve HOST PORT READY`: writes the file READY, and answers one client. */
 static long do_serve(char **arguments) {
   int fd = listener_at(arguments[0], arguments[1]);
   if (fd < 0 || do_create(arguments + 2) != 0)
     return -1;
-  struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
-  (void)poll(polled, 2, -1);
-  int client = polled[0].revents != 0 ? accept(fd, NULL, NULL) : -1;
+  int client = accept(fd, NULL, NULL);
   return client >= 0 && write(client, PING, sizeof PING - 1) > 0 ? 0 : -1;
 }
 
@@ -816,6 +832,7 @@ static const struct {
     {"mount", do_mount},
     {"socket", do_socket},
     {"redis", do_redis},
+    {"connect", do_connect},
     {"disconnect", do_disconnect},
     {"send", do_send},
     {"send-by", do_send_by},

@@ -224,11 +224,16 @@ static const char *own_text(struct fence_trial *self, const char *text) {
   return item->valuestring;
 }
 
-void fence_trial_run(struct fence_trial *self, const struct fence_step *step,
-                     struct fence_outcome *out) {
+struct agent_process *fence_trial_start(struct fence_trial *self, const struct fence_step *step) {
   make_files(self);
   int input = input_of(self, step);
   struct agent_process *agent = start(self, step, input);
+  close(input);
+  return agent;
+}
+
+void fence_trial_finish(struct fence_trial *self, struct agent_process *agent,
+                        struct fence_outcome *out) {
   *out = (struct fence_outcome){.exit_code = agent_process_wait(agent, WAIT_BOUND_MS),
                                 .log = own_text(self, agent_process_log(agent))};
   cJSON *events = cJSON_CreateArray();
@@ -239,8 +244,12 @@ void fence_trial_run(struct fence_trial *self, const struct fence_step *step,
     cJSON_AddItemToArray(events, cJSON_Parse(line));
   free(output);
   agent_process_free(agent);
-  close(input);
   read_answer(out);
+}
+
+void fence_trial_run(struct fence_trial *self, const struct fence_step *step,
+                     struct fence_outcome *out) {
+  fence_trial_finish(self, fence_trial_start(self, step), out);
 }
 
 const cJSON *fence_outcome_started(const struct fence_outcome *self) {

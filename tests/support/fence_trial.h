@@ -85,6 +85,11 @@ const char *fence_trial_text(const struct fence_trial *self, const char *text);
 void fence_trial_run(struct fence_trial *self, const struct fence_step *step,
                      struct fence_outcome *out);
 
+/* The same in two parts: a step that runs while the test does something else. */
+struct agent_process *fence_trial_start(struct fence_trial *self, const struct fence_step *step);
+void fence_trial_finish(struct fence_trial *self, struct agent_process *agent,
+                        struct fence_outcome *out);
+
 /* The member `fence` of the event `started`; NULL: there is none. */
 const cJSON *fence_outcome_started(const struct fence_outcome *self);
 
