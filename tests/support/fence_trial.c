@@ -123,17 +123,19 @@ static cJSON *script_of(const char *script) {
 /* An attack of attack_command takes a number: the parent of the supervisor. */
 static cJSON *step_json(const struct fence_trial *self, const struct fence_step *step) {
   static const char attack_word[] = "attack ";
-  cJSON *json = cJSON_CreateObject();
+  cJSON *json = step->json == NULL ? cJSON_CreateObject()
+                                   : cJSON_Parse(quoted(fence_trial_text(self, step->json)));
+  assert_non_null(json);
   cJSON_AddStringToObject(json, "stepId", "1");
   const char *words = step->command == NULL ? "" : fence_trial_text(self, step->command);
   bool is_attack = strncmp(words, attack_word, strlen(attack_word)) == 0;
   if (step->script != NULL || is_attack) {
     const char *script = is_attack ? formatted("exec %s %s $(cut -d' ' -f4 /proc/$PPID/stat)",
                                                command_path("attack"), words + strlen(attack_word))
-                                   : formatted("F=%s; %s", command_path("fence"), step->script);
+                                   : fence_trial_text(self, step->script);
     cJSON_AddStringToObject(json, "command", "sh");
     cJSON_AddItemToObject(json, "args", script_of(script));
-  } else {
+  } else if (step->json == NULL) {
     cJSON_AddStringToObject(json, "command", command_path("fence"));
     cJSON *arguments = cJSON_AddArrayToObject(json, "args");
     const char *word;
@@ -190,7 +192,6 @@ static struct agent_process *start(const struct fence_trial *self, const struct 
   return agent_process_start(
       &(struct agent_setup){.arguments = arguments,
                             .directory = self->path,
-                            .program = step->program,
                             .uid = !is_here && container == NULL ? FENCE_USER : 0,
                             .container = is_here ? NULL : container,
                             .inherited_fd = input,
@@ -272,6 +273,8 @@ void fence_trial_expect(struct fence_trial *self, const struct fence_step *step,
   fence_trial_run(self, step, &outcome);
   if (strcmp(outcome.answer, answer) != 0)
     fail_msg("%s: `%s` with %s: %s, not %s", fence_place_name(step->place),
-             step->command == NULL ? step->script : step->command,
+             step->command != NULL  ? step->command
+             : step->script != NULL ? step->script
+                                    : step->json,
              step->fence == NULL ? "no policy" : step->fence, outcome.answer, answer);
 }

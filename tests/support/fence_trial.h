@@ -44,15 +44,16 @@ enum fence_place {
 struct fence_step {
   enum fence_place place;
   const struct container *container; /* instead of that of the place; or NULL */
-  const char *command;     /* words: of fence_command; after "attack": of attack_command */
-  const char *script;      /* instead of a command: of a shell, in which $F is fence_command */
-  const char *fence;       /* or NULL */
-  const char *agent_fence; /* of --fence; or NULL */
-  const char *program;     /* instead of the agent under test; or NULL */
+  /* One of three. Words, of which the first is the name in fence_command, or "attack" before the
+     name in attack_command; a script of a shell; a step without its stepId. */
+  const char *command, *script, *json;
+  const char *fence;                    /* or NULL */
+  const char *agent_fence;              /* of --fence; or NULL */
   void (*prepare)(const void *context); /* in the process that becomes the agent; or NULL */
   const void *prepare_context;
 };
 
+/* Belongs to the trial. */
 struct fence_outcome {
   /* "done", or the name of an error, of the attack. "killed": it killed the agent. Else what the
      result says. */
@@ -79,7 +80,7 @@ bool fence_trial_is_here(void);
 
 const char *fence_place_name(enum fence_place place);
 
-/* Replaces @, # and $; valid as long as a text of quoted(). */
+/* Replaces @, #, $ and !; valid as long as a text of quoted(). */
 const char *fence_trial_text(const struct fence_trial *self, const char *text);
 
 void fence_trial_run(struct fence_trial *self, const struct fence_step *step,
