@@ -80,5 +80,10 @@ coverage-report: $(agent) $(sandbox) $(short_idle) $(call tests_of,unit integrat
 	@tests/coverage $(patsubst %.o,%.gcno,$(filter %.o,$(objects_agent)))
 
 smoke: smoke-redis-cli
+# The attacks of these tests also run in its container.
+smoke-fence: $(agent)
+	$(again) LIBC=glibc $(with_programs) run-smoke-fence
+run-smoke-fence: $(patsubst %,$(out)/tests/integration/test_fence%,$(empty) _kinds)
+	@smoke/fence $^
 smoke-%: $(agent) $(sandbox)
 	+@$(with_programs) smoke/$*
