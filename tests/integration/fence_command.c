@@ -245,8 +245,11 @@ static long do_socket_file(char **arguments) {
   return bind(fd, (const struct sockaddr *)&address, sizeof address);
 }
 
+/* `relative read|write DIRECTORY FILE` */
 static long do_relative(char **arguments) {
-  return chdir(arguments[0]) == 0 ? do_write(arguments + 1) : -1;
+  if (chdir(arguments[1]) != 0)
+    return -1;
+  return strcmp(arguments[0], "read") == 0 ? do_read(arguments + 2) : do_write(arguments + 2);
 }
 
 /* Opens for writing what it may open for reading. */
@@ -256,16 +259,18 @@ static long do_reopen(char **arguments) {
   return opened(open(path, O_WRONLY | O_CLOEXEC));
 }
 
+/* `handle read|write FILE DIRECTORY`: opens the file without its path. */
 static long do_handle(char **arguments) {
   union {
     struct file_handle handle;
     char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
   } file = {.handle.handle_bytes = MAX_HANDLE_SZ};
   int mount;
-  if (name_to_handle_at(AT_FDCWD, arguments[0], &file.handle, &mount, 0) != 0)
+  if (name_to_handle_at(AT_FDCWD, arguments[1], &file.handle, &mount, 0) != 0)
     return -1;
-  int at = open(arguments[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return opened(open_by_handle_at(at, &file.handle, O_WRONLY));
+  int at = open(arguments[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return opened(
+      open_by_handle_at(at, &file.handle, strcmp(arguments[0], "read") == 0 ? O_RDONLY : O_WRONLY));
 }
 
 static long do_chmod(char **arguments) {

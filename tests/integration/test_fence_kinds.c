@@ -62,7 +62,7 @@ FENCE_TEST(kinds_that_write_stay_within_the_write_paths) {
       {"{'kind':'writeFile','path':'@/out/a/b/new','content':'x'}", WRITE_PATHS, "@/out/a/b/new"},
       {"{'kind':'writeFile','path':'@/in/link/new','content':'x'}", WRITE_PATHS, "@/in/link/new"},
       {"{'kind':'writeFile','path':'out/new','workingDirectory':'@','content':'x'}", WRITE_PATHS,
-       "out/new"},
+       "@/out/new"},
       {"{'kind':'writeBytes','path':'@/out/new','content':'eA=='}", WRITE_PATHS, "@/out/new"},
       {"{'kind':'editFile','path':'@/out/file','edits':[{'oldString':'text','newString':'x'}]}",
        WRITE_PATHS, "@/out/file"},

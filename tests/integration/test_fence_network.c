@@ -213,7 +213,9 @@ static void expect_unreachable(struct fence_trial *trial, const char *host, cons
     fence_trial_finish(trial, agent, &outcome);
     agent = serve_in_step(trial, host, FENCE_LOOPBACK, (enum fence_place)place);
     assert_string_equal(ask(net.there, from_there), "");
-    assert_string_equal(ask(net.here, from_here), "PING\r\n");
+    if (*ask(net.here, from_here) == '\0')
+      agent_process_fail(agent, "%s: a server at %s is not reached from %s",
+                         fence_place_name((enum fence_place)place), host, from_here);
     fence_trial_finish(trial, agent, &outcome);
     assert_string_equal(outcome.answer, "done");
   }
@@ -221,11 +223,22 @@ static void expect_unreachable(struct fence_trial *trial, const char *host, cons
 
 FENCE_TEST(a_server_of_a_step_with_network_loopback_is_reached_only_from_the_same_machine) {
   expect_unreachable(trial, "0.0.0.0", HERE, "127.0.0.1");
-  expect_unreachable(trial, "0.0.0.0", HERE, HERE);
   expect_unreachable(trial, "::", HERE_6, "::1");
-  expect_unreachable(trial, "::", HERE_6, HERE_6);
   expect_unreachable(trial, "::", HERE, "127.0.0.1");
-  expect_unreachable(trial, HERE, HERE, HERE);
+}
+
+/* Only from the step itself: the kernel takes packets of other processes to that address as those
+   of its interface. */
+FENCE_TEST(a_step_with_network_loopback_reaches_itself_by_the_address_of_the_machine) {
+  static const char *const talks[] = {"talk 0.0.0.0 " HERE, "talk " HERE " " HERE, "talk :: " HERE,
+                                      "talk :: " HERE_6, "talk " HERE_6 " " HERE_6};
+  for (size_t i = 0; i < sizeof talks / sizeof *talks; i++)
+    for (int place = 0; place < FENCE_PLACES; place++)
+      fence_trial_expect(trial,
+                         &(struct fence_step){.place = (enum fence_place)place,
+                                              .command = talks[i],
+                                              .fence = FENCE_LOOPBACK},
+                         "done");
 }
 
 /* They could leave the interface by IP_PKTINFO. */

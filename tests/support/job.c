@@ -386,8 +386,8 @@ void job_expect_keys(struct job *self, ...) {
   freeReplyObject(keys);
 }
 
-/* The names and JSON types of a result's members in order; those about the length of the output are
-   optional. */
+/* The names and JSON types of a result's members in order; those about the length of the output and
+   the last one are optional. */
 static void check_shape(struct job *self, const cJSON *result, const char *raw) {
   static const struct {
     const char *name;
@@ -403,11 +403,13 @@ static void check_shape(struct job *self, const cJSON *result, const char *raw) 
                 {"outputTruncated", cJSON_True},
                 {"outputBytes", cJSON_Number},
                 {"outputTail", cJSON_String},
-                {"end", cJSON_Object}};
+                {"end", cJSON_Object},
+                {"fence", cJSON_Object}};
   const cJSON *field = result == NULL ? NULL : result->child;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     bool is_optional =
-        strncmp(fields[i].name, "output", 6) == 0 && fields[i].type != (cJSON_String | cJSON_NULL);
+        strcmp(fields[i].name, "fence") == 0 || (strncmp(fields[i].name, "output", 6) == 0 &&
+                                                 fields[i].type != (cJSON_String | cJSON_NULL));
     if (is_optional && !cJSON_HasObjectItem(result, fields[i].name))
       continue;
     if (field == NULL || strcmp(field->string, fields[i].name) != 0 ||
