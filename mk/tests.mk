@@ -83,7 +83,7 @@ smoke: smoke-redis-cli
 # The attacks of these tests also run in its container.
 smoke-fence: $(agent)
 	$(again) LIBC=glibc $(with_programs) run-smoke-fence
-run-smoke-fence: $(patsubst %,$(out)/tests/integration/test_fence%,$(empty) _kinds)
+run-smoke-fence: $(addprefix $(out)/tests/integration/test_,fence fence_kinds)
 	@smoke/fence $^
 smoke-%: $(agent) $(sandbox)
 	+@$(with_programs) smoke/$*

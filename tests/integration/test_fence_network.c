@@ -228,10 +228,9 @@ FENCE_TEST(a_server_of_a_step_with_network_loopback_is_reached_only_from_the_sam
 }
 
 /* Only from the step itself: the kernel takes packets of other processes to that address as those
-   of its interface. */
+   of its interface. With IPv6 it has no route to that address by the loopback interface. */
 FENCE_TEST(a_step_with_network_loopback_reaches_itself_by_the_address_of_the_machine) {
-  static const char *const talks[] = {"talk 0.0.0.0 " HERE, "talk " HERE " " HERE, "talk :: " HERE,
-                                      "talk :: " HERE_6, "talk " HERE_6 " " HERE_6};
+  static const char *const talks[] = {"talk 0.0.0.0 " HERE, "talk " HERE " " HERE, "talk :: " HERE};
   for (size_t i = 0; i < sizeof talks / sizeof *talks; i++)
     for (int place = 0; place < FENCE_PLACES; place++)
       fence_trial_expect(trial,
@@ -252,3 +251,5 @@ FENCE_TEST(udp_of_network_loopback_is_given_by_best_effort_and_reported) {
   assert_int_not_equal(packets_of(trial, "send " THERE " 23456", NULL, FENCE_PLAIN, &outcome), 0);
   assert_int_equal(packets_of(trial, "send " THERE " 23456", step.fence, FENCE_PLAIN, &outcome), 0);
 }
+
+TEST_OVERLAP(4)
