@@ -28,11 +28,11 @@
 #define JSON_PATH "build/bench.json"
 
 /* In the order of the table. */
-enum { MEASUREMENTS = 15 };
+enum { MEASUREMENTS = 16 };
 static const struct measurement *const measurements[MEASUREMENTS] = {
-    &bench_output, &bench_output_tls, &bench_step,   &bench_queue,      &bench_pace,
-    &bench_start,  &bench_start_tls,  &bench_memory, &bench_memory_tls, &bench_fleet,
-    &bench_grep,   &bench_tools,      &bench_ends,   &bench_client,     &bench_http,
+    &bench_output,    &bench_output_tls, &bench_step,       &bench_queue, &bench_pace, &bench_start,
+    &bench_start_tls, &bench_memory,     &bench_memory_tls, &bench_fleet, &bench_grep, &bench_tools,
+    &bench_ends,      &bench_client,     &bench_http,       &bench_fence,
 };
 
 struct bench {

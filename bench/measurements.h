@@ -19,3 +19,4 @@ extern const struct measurement bench_tools;
 extern const struct measurement bench_ends;
 extern const struct measurement bench_client;
 extern const struct measurement bench_http;
+extern const struct measurement bench_fence;
