@@ -18,8 +18,7 @@ static const char *const calls[] = {
     " prctl(PR_SET_NO_NEW_PRIVS",
     " prctl(PR_SET_SECCOMP",
     " openat2(",
-    " setrlimit(",
-    " prlimit64(",
+
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
