@@ -36,7 +36,7 @@ struct step_fence {
   int landlock;        /* the kernel's ABI; 0: none */
   const char *network; /* what counts in the end */
   const char *const *enforced, *const *missing;
-  struct step_denial denials[STEP_DENIALS_MAX]; /* only in a result */
+  struct step_denial *denials; /* only in a result: at most STEP_DENIALS_MAX */
   size_t denial_count;
 };
 

@@ -149,6 +149,8 @@ void denials_add(struct confinement_plan *plan, enum step_access access, const c
     if (report->denials[i].access == access &&
         (path == NULL || strcmp(report->denials[i].path, path) == 0))
       return;
+  if (report->denials == NULL)
+    report->denials = memory_zeros(STEP_DENIALS_MAX * sizeof *report->denials);
   report->denials[report->denial_count++] =
       (struct step_denial){.access = access,
                            .path = path != NULL ? memory_copy(path, strlen(path)) : NULL,
@@ -158,6 +160,8 @@ void denials_add(struct confinement_plan *plan, enum step_access access, const c
 void denials_release(struct confinement_plan *plan) {
   for (size_t i = 0; i < plan->report.denial_count; i++)
     free(plan->report.denials[i].path);
+  free(plan->report.denials);
+  plan->report.denials = NULL;
   plan->report.denial_count = 0;
 }
 

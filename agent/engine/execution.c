@@ -1,5 +1,6 @@
 #include "agent/engine/execution.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,8 @@ struct execution {
   bool ignores_capacity;
   char *subject; /* of the result, with its secrets masked; NULL if nothing is masked */
 };
+/* For a larger block, musl's malloc maps memory for each step and unmaps it. */
+static_assert(sizeof(struct execution) <= 2704, "a step costs no system call for its memory");
 
 static void read_clock(struct execution *self) {
   int64_t now_ms = clock_unix_ms();
