@@ -74,8 +74,8 @@ static void check_rows(struct fence_trial *trial, const char *fence, const struc
 /* --- the agent --- */
 
 /* The kernel delivers no such signal to process 1, but answers "done". With no_new_privs the agent
-   stops some of them without a policy. The group of process 1 is -1, everybody, for which the kernel
-   reports no error. */
+   stops some of them without a policy. The group of process 1 is -1, everybody, for which the
+   kernel reports no error. */
 FENCE_TEST(a_policy_stops_signals_to_the_agent) {
   static const struct row rows[] = {
       {"signal kill agent", EVERYWHERE, "EPERM"},

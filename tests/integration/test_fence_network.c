@@ -107,8 +107,8 @@ static bool is_sentinel(const unsigned char *packet, int protocol) {
 static int count_packets(void) {
   send_sentinel();
   for (int count = 0;;) {
-    unsigned char packet[2048];
-    struct sockaddr_ll from;
+    unsigned char packet[2048] = {0};
+    struct sockaddr_ll from = {0};
     socklen_t size = sizeof from;
     ssize_t length =
         recvfrom(net.packets, packet, sizeof packet, 0, (struct sockaddr *)&from, &size);
