@@ -44,8 +44,8 @@ static void on_writable(void *owner, struct http_exchange *exchange) {
 
 static void add_health(void *owner, struct buffer *json) {
   const struct http_calls *self = owner;
-  buffer_add_format(json, ",\"waiting\":%zu", calls_waiting(&self->calls));
   engine_add_abilities(&self->calls.frontend, "landlock", "enforces", json);
+  buffer_add_format(json, ",\"waiting\":%zu", calls_waiting(&self->calls));
 }
 
 static void add_metrics(void *owner, struct buffer *text) {
