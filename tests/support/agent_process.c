@@ -52,15 +52,25 @@ bool agent_process_is_shipped(void) {
 }
 
 static void set_environment(const char *const *more) {
-  static const char *const read_by_agent[] = {
-      "REDIS_URL",         "JOB_ID",
-      "AGENTSMITH_RUN_ID", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
-      "SANDBOX_JOB_ID",    "SANDBOX_STEP_ID",
-      "REDIS_CACERT",      "REDIS_CACERTDIR",
-      "REDIS_CERT",        "REDIS_KEY",
-      "REDIS_SNI",         "SSL_CERT_FILE",
-      "SSL_CERT_DIR",      "SANDBOX_HTTP",
-      "SANDBOX_HTTP_KEY"};
+  static const char *const read_by_agent[] = {"REDIS_URL",
+                                              "JOB_ID",
+                                              "AGENTSMITH_RUN_ID",
+                                              "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
+                                              "SANDBOX_JOB_ID",
+                                              "SANDBOX_STEP_ID",
+                                              "REDIS_CACERT",
+                                              "REDIS_CACERTDIR",
+                                              "REDIS_CERT",
+                                              "REDIS_KEY",
+                                              "REDIS_SNI",
+                                              "SSL_CERT_FILE",
+                                              "SSL_CERT_DIR",
+                                              "SANDBOX_HTTP",
+                                              "SANDBOX_HTTP_KEY",
+                                              "SANDBOX_FENCE",
+                                              "SANDBOX_LIMITS",
+                                              "SANDBOX_ALLOW_COMMANDS",
+                                              "SANDBOX_DENY_COMMANDS"};
   for (size_t i = 0; i < sizeof read_by_agent / sizeof *read_by_agent; i++)
     unsetenv(read_by_agent[i]);
   const char *authority = redis_server_authority();
