@@ -49,8 +49,10 @@
 #define SUPERVISOR_DIRECTORY 4
 #define SUPERVISOR_RULES 5
 
-/* The time to answer a query. */
+/* The time to answer a query, and to list the processes before the first order. A fork bomb grows
+   in that time, and leaves the supervisor little of the processor. */
 #define CENSUS_MS 800
+#define LIST_MS 100
 
 /* How long it waits for a death before it walks again, while it kills: at first, and after nothing
    has helped for a while. */
@@ -252,16 +254,23 @@ static void answer_query(struct supervision *self) {
   send_notification(self, SUPERVISOR_COUNTED);
 }
 
+/* A fork bomb must not grow while it is listed: it would leave the supervisor hardly any time of
+   the processor. Processes that get time to end go on. */
+static void list_alive(struct supervision *self, int order) {
+  const struct process_tree tree = {.turn_ms = LIST_MS};
+  if (order == SUPERVISOR_ORDER_KILL && self->command > 0)
+    (void)kill(-self->command, SIGSTOP);
+  atomic_store(
+      &self->page->alive_count,
+      (unsigned)process_tree_list(&tree, NULL, self->page->alive, SUPERVISOR_ALIVE_MAX).listed);
+}
+
 static void obey(struct supervision *self) {
   int order = read_order(self);
   if (order != SUPERVISOR_ORDER_NONE && self->obeyed == SUPERVISOR_ORDER_NONE &&
       self->options->lists_alive && !self->agent_died &&
-      atomic_load(&self->page->gate) == SUPERVISOR_GATE_OPEN) {
-    const struct process_tree tree = {.turn_ms = 0};
-    atomic_store(
-        &self->page->alive_count,
-        (unsigned)process_tree_list(&tree, NULL, self->page->alive, SUPERVISOR_ALIVE_MAX).listed);
-  }
+      atomic_load(&self->page->gate) == SUPERVISOR_GATE_OPEN)
+    list_alive(self, order);
   if (order == SUPERVISOR_ORDER_KILL)
     signal_tree(self, SIGKILL);
   else if (order == SUPERVISOR_ORDER_TERMINATE && self->obeyed < order)
