@@ -1,9 +1,5 @@
 /* Steps that use up the memory of their container, which the kernel limits. */
-#include <linux/magic.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/vfs.h>
-
+#include "tests/support/faked_group.h"
 #include "tests/support/job.h"
 #include "tests/support/memory_group.h"
 
@@ -191,86 +187,16 @@ LIMITED_TEST(the_guard_ends_a_step_that_fills_a_memory_file_system) {
   assert_int_equal(unlink(file), 0);
 }
 
-/* --- a kernel that kills the whole group: fake files below a real group ----------------------- */
+/* --- a kernel that kills the whole group: fake files ------------------------------------------ */
 
-struct faked {
-  struct job *job;
-  char path[64]; /* of the group */
-};
-
-static const char *version_2_root(void) {
-  static const char beside[] = "/sys/fs/cgroup/unified";
-  struct statfs system;
-  return statfs(beside, &system) == 0 && system.f_type == CGROUP2_SUPER_MAGIC ? beside
-                                                                              : "/sys/fs/cgroup";
-}
-
-static int set_up_faked(void **state) {
-  struct faked *self = calloc(1, sizeof *self);
-  assert_non_null(self);
-  void *job;
-  (void)job_setup_server(&job);
-  self->job = job;
-  (void)snprintf(self->path, sizeof self->path, "%s/test-%d", version_2_root(), (int)getpid());
-  if (mkdir(self->path, 0755) != 0)
-    fail_msg("%s: %s", self->path, strerror(errno));
-  *state = self;
-  return 0;
-}
-
-static bool is_removed(void *path) {
-  return rmdir(path) == 0;
-}
-
-static int tear_down_faked(void **state) {
-  struct faked *self = *state;
-  void *job = self->job;
-  (void)job_teardown(&job);
-  assert_true(wait_until(is_removed, self->path, WAIT_BOUND_MS));
-  free(self);
-  return 0;
-}
-
-#define FAKED_TEST(NAME) TEST_WITH(struct faked *faked, NAME, set_up_faked, tear_down_faked)
-
-static void write_fake(const char *root, const char *group, const char *name, const char *text) {
-  char path[PATH_MAX];
-  (void)snprintf(path, sizeof path, "%s%s/%s", root, group, name);
-  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-    _exit(AGENT_PROCESS_NO_START);
-  close(fd);
-}
-
-/* The agent is in the group, but sees other files in it. */
-static void enter_fake(const void *context) {
-  const char *group = context;
-  if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-    _exit(AGENT_PROCESS_NO_START);
-  write_fake("", group, "cgroup.procs", "0");
-  if (mount("none", group, "tmpfs", 0, NULL) != 0)
-    _exit(AGENT_PROCESS_NO_START);
-  write_fake("", group, "memory.max", "104857600\n");
-  write_fake("", group, "memory.oom.group", "1\n");
-  write_fake("", group, "memory.events", "oom_kill 0\n");
-  write_fake("", group, "memory.stat", "active_anon 10000000\n");
-}
-
-static struct job *start_faked(struct faked *self) {
-  self->job->setup.prepare = enter_fake;
-  self->job->setup.prepare_context = self->path;
-  job_start_agent(self->job, NULL);
-  return self->job;
+static struct job *start_faked(struct faked_group *self) {
+  return faked_group_start(self, "memory.oom.group=1\n", NULL);
 }
 
 #define EXHAUSTED "the container's memory was exhausted (94 of 100 MiB); "
 
-/* Sets the usage; always eight digits, so that a reader never sees half a number. */
-static void use_memory(const struct faked *self, int bytes) {
-  char root[64], text[64];
-  (void)snprintf(root, sizeof root, "/proc/%d/root", (int)agent_process_pid(self->job->agent));
-  (void)snprintf(text, sizeof text, "active_anon %d\n", bytes);
-  write_fake(root, self->path, "memory.stat", text);
+static void use_memory(struct faked_group *self, int bytes) {
+  faked_group_write(self, "memory.stat", "active_anon %d\n", bytes);
 }
 
 /* Holds 20 MiB, which the fake files do not count. */
@@ -314,11 +240,8 @@ FAKED_TEST(the_guard_ends_a_step_that_ignores_its_cancel) {
   assert_true(wait_now_ms() - cancelled_ms < GRACE_MS);
 }
 
-static void use_files(const struct faked *self, int bytes, int files) {
-  char root[64], text[64];
-  (void)snprintf(root, sizeof root, "/proc/%d/root", (int)agent_process_pid(self->job->agent));
-  (void)snprintf(text, sizeof text, "active_anon %d\nshmem %d\n", bytes, files);
-  write_fake(root, self->path, "memory.stat", text);
+static void use_files(struct faked_group *self, int bytes, int files) {
+  faked_group_write(self, "memory.stat", "active_anon %d\nshmem %d\n", bytes, files);
 }
 
 FAKED_TEST(the_guard_spares_a_step_that_may_not_own_the_files_in_memory) {
@@ -334,7 +257,7 @@ FAKED_TEST(the_guard_spares_a_step_that_may_not_own_the_files_in_memory) {
 }
 
 struct again {
-  struct faked *faked;
+  struct faked_group *faked;
   unsigned asked;
 };
 
