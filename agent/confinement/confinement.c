@@ -93,6 +93,13 @@ static const char *field_of(unsigned missing, const struct policy_fence *fence) 
                                                      : ".network \"ports\"";
 }
 
+static const char *why_no_landlock(const struct confinement *self) {
+  if (self->landlock_error == EPERM)
+    return "the container's seccomp profile forbids (EPERM)";
+  return self->landlock_error == EOPNOTSUPP ? "is disabled at the kernel's boot"
+                                            : "this kernel does not have";
+}
+
 static int refuse(const struct confinement *self, const struct policy_fence *fence,
                   unsigned missing, struct error *error) {
   const char *field = field_of(missing, fence);
@@ -104,10 +111,7 @@ static int refuse(const struct confinement *self, const struct policy_fence *fen
     return error_set(error, "fence%s needs seccomp's user notification of Linux 5.14%s", field,
                      hint);
   if (self->landlock == 0)
-    return error_set(error, "fence%s needs Landlock, which %s%s", field,
-                     self->landlock_error == EPERM ? "the container's seccomp profile forbids (EPERM)"
-                     : self->landlock_error == EOPNOTSUPP ? "is disabled at the kernel's boot"
-                                                          : "this kernel does not have",
+    return error_set(error, "fence%s needs Landlock, which %s%s", field, why_no_landlock(self),
                      hint);
   return error_set(error, "fence%s needs Landlock ABI %d, this kernel has %d%s", field,
                    (missing & (BIT(WRITE) | BIT(READ))) != 0     ? LANDLOCK_ABI_FILES

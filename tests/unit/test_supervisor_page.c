@@ -71,7 +71,7 @@ TEST(every_impossible_value_is_rejected, NULL, NULL) {
   is_rejected();
   atomic_store(&page.alive_count, UINT32_MAX);
   is_rejected();
-  page.failure.stage = (enum exec_stage)(EXEC_NO_PROCESS + 1);
+  page.failure.stage = (enum exec_stage)(EXEC_REFUSED + 1);
   is_rejected();
   memset(&page.failure.stage, 0xFF, sizeof page.failure.stage);
   is_rejected();
@@ -119,7 +119,7 @@ TEST(random_bytes_are_rejected_or_give_a_valid_report, NULL, NULL) {
     if (!supervisor_report_read(&report, &page))
       continue;
     assert_in_range(report.alive_count, 0, SUPERVISOR_ALIVE_MAX);
-    assert_in_range(report.stage, EXEC_DONE, EXEC_NO_PROCESS);
+    assert_in_range(report.stage, EXEC_DONE, EXEC_REFUSED);
     assert_true(strlen(error_why(&report.reason)) < sizeof report.reason.text);
     for (size_t i = 0; i < report.alive_count; i++)
       assert_true(strlen(report.alive[i].command) < sizeof report.alive[i].command);
