@@ -2,4 +2,4 @@
 
 /* The version of both programs. The heartbeat and `--version` show it, and the Makefile names a
    release by it. */
-#define SANDBOX_VERSION "0.3.0"
+#define SANDBOX_VERSION "0.4.0"
