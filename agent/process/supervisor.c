@@ -357,8 +357,10 @@ static void set_not_started(struct supervision *self, int error) {
   release_message(self);
 }
 
+/* Somebody has lowered the limit of this process; another one has the agent's. */
 static void refuse_incomplete(struct supervision *self) {
   struct rlimit limit = {0};
+  self->is_leaving = true;
   (void)getrlimit(RLIMIT_NOFILE, &limit);
   (void)error_set(&self->page->failure.reason,
                   "cannot start a process: the open-file limit of its supervisor is %llu",
