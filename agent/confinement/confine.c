@@ -206,7 +206,7 @@ int confine_apply(const struct confine_record *self, int agent_rules, int socket
     return -1;
   if (rules >= 0)
     (void)CALL(SYS_close, rules);
-  if (set_limits(self, error) != 0)
+  if (self->instruction_count > 0 && install_filter(self, socket, error) != 0)
     return -1;
-  return self->instruction_count > 0 ? install_filter(self, socket, error) : 0;
+  return set_limits(self, error); /* afterwards, because the filter may need a descriptor */
 }

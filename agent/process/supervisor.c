@@ -458,15 +458,22 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
   add_usage(self, &usage, LONG_MAX);
 }
 
-/* Earlier work of this process has used processor time, too. */
+static uint64_t smaller(uint64_t one, uint64_t other) {
+  return one < other ? one : other;
+}
+
+/* Earlier work of this process has used processor time, too. Its hard limit stays. */
 static void confine_work(struct supervision *self, struct confine_record *record,
                          const struct rusage *before) {
   struct exec_failure *failure = &self->page->failure;
   const uint64_t used = (uint64_t)(before->ru_utime.tv_sec + before->ru_stime.tv_sec) + 1;
+  struct rlimit own = {RLIM_INFINITY, RLIM_INFINITY};
+  (void)getrlimit(RLIMIT_CPU, &own);
   for (uint32_t i = 0; i < record->limit_count; i++)
     if (record->limits[i].resource == RLIMIT_CPU) {
-      record->limits[i].soft += used;
-      record->limits[i].hard += used;
+      struct confine_limit *limit = &record->limits[i];
+      limit->soft = smaller(limit->soft + used, own.rlim_max);
+      limit->hard = smaller(limit->hard + used, own.rlim_max);
     }
   if (confine_apply(record, SUPERVISOR_RULES, -1, &failure->reason) != 0)
     exec_command_refuse(failure);
