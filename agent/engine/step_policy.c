@@ -47,22 +47,21 @@ static void add_own_denial(struct step_policy *self, const struct step *step,
   const char *path = errors->bytes + begin;
   const char *end = memchr(path, '\n', errors->length - begin);
   char *copy = memory_copy(path, end != NULL ? (size_t)(end - path) : errors->length - begin);
-  denials_add(&self->plan, kind_of(step)->read_only ? STEP_ACCESS_READ : STEP_ACCESS_WRITE, copy,
-              true);
+  if (strstr(copy, "…") == NULL) /* else the message has only a part of the path */
+    denials_add(&self->plan, kind_of(step)->read_only ? STEP_ACCESS_READ : STEP_ACCESS_WRITE, copy,
+                true);
   free(copy);
 }
 
 void step_policy_find_denials(struct step_policy *self, const struct kind_context *context,
                               const struct step *step, const struct execution_result *end) {
-  const char *own = step->working_directory;
   if (!self->plan.has_fence || !execution_result_is_own(end) || execution_result_is_success(end))
     return;
   if (!is_command(step)) {
     add_own_denial(self, step, &end->errors);
     return;
   }
-  char *directory =
-      own != NULL && own[0] == '/' ? memory_copy(own, strlen(own)) : kind_default_directory();
+  char *directory = kind_command_directory(step);
   if (directory != NULL)
     denials_find(&self->plan, context->confinement, step->fence, directory, end->errors.bytes,
                  end->errors.length);

@@ -134,15 +134,22 @@ char *kind_default_directory(void) {
 }
 
 /* A relative directory begins at the agent's own, unless enter_directory has entered it. */
-char *kind_repository(const struct step *step) {
+static char *directory_of(const struct step *step, bool is_entered) {
   const char *own = step->working_directory;
   char current[PATH_MAX] = "/";
   if (own == NULL)
     return kind_default_directory();
   if (own[0] != '/' && getcwd(current, sizeof current) == NULL)
     return NULL;
-  bool is_entered = own[0] != '/' && step->target[0] != '/';
-  return path_lexical(current, is_entered ? "." : own);
+  return path_lexical(current, own[0] != '/' && is_entered ? "." : own);
+}
+
+char *kind_repository(const struct step *step) {
+  return directory_of(step, step->target[0] != '/');
+}
+
+char *kind_command_directory(const struct step *step) {
+  return directory_of(step, false);
 }
 
 /* Makes the text printable. It is truncated in the same place with and without the subject. */

@@ -157,3 +157,7 @@ int kinds_work(char *packed, size_t length);
 /* Returns that of the two in which a step starts now, or NULL if it is unknown. The caller frees
    it. */
 char *kind_default_directory(void);
+
+/* Returns the absolute lexical path of the directory in which a command starts, to be freed; NULL
+   as above. */
+char *kind_command_directory(const struct step *step);

@@ -1,4 +1,4 @@
-/* Sandbox policies together with limits. */
+/* Sandbox policies together with limits, and with working directories. */
 
 #include <sys/resource.h>
 
@@ -36,4 +36,28 @@ FENCE_TEST(a_limit_of_processor_time_above_that_of_the_agent_counts_for_no_file_
     if (cJSON_GetNumberValue(cJSON_GetObjectItem(result_of(&outcome), "exitCode")) != 0)
       fail_msg("%s s: %s", limits[i], outcome.answer);
   }
+}
+
+/* The agent runs in the directory of the trial. */
+FENCE_TEST(a_denial_below_a_relative_working_directory_names_the_file) {
+  struct fence_outcome outcome;
+  static const char step[] = "{'command':'sh','args':['-c','echo x >new'],"
+                             "'workingDirectory':'out','fence':{'writePaths':['@/in']}}";
+  fence_trial_run(trial, &(struct fence_step){.json = step}, &outcome);
+  const cJSON *denials =
+      cJSON_GetObjectItem(cJSON_GetObjectItem(result_of(&outcome), "fence"), "denials");
+  const char *path = cJSON_GetStringValue(cJSON_GetObjectItem(denials->child, "path"));
+  assert_string_equal(path, fence_trial_text(trial, "@/out/new"));
+}
+
+/* Its message has a part of the path only. */
+FENCE_TEST(a_denial_never_has_a_path_that_was_cut) {
+  struct fence_outcome outcome;
+  const char *step = formatted("{'kind':'writeFile','path':'@/out/%0120d/%0120d/new','content':'x',"
+                               "'fence':{'writePaths':['@/in']}}",
+                               0, 0);
+  fence_trial_run(trial, &(struct fence_step){.json = step}, &outcome);
+  assert_non_null(strstr(outcome.answer, "outside the fence: "));
+  assert_non_null(strstr(outcome.answer, "…"));
+  assert_null(cJSON_GetObjectItem(result_of(&outcome), "fence"));
 }
