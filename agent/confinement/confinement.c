@@ -136,8 +136,8 @@ static enum policy_network network_of(const struct confinement *self,
                                                                     : fence->network;
 }
 
-static bool lets_udp_through(const struct policy_fence *fence) {
-  return fence->network == POLICY_NETWORK_LOOPBACK && fence->best_effort;
+static bool lets_udp_through(const struct confinement *self, const struct policy_fence *fence) {
+  return network_of(self, fence) == POLICY_NETWORK_LOOPBACK && fence->best_effort;
 }
 
 /* --- the record ------------------------------------------------------------------------------- */
@@ -304,7 +304,7 @@ static int add_own(struct confinement *self, struct error *error) {
   self->own = asked_by(fence) & self->can;
   self->own_missing = asked_by(fence) & ~self->can;
   self->own_network = network_of(self, fence);
-  self->own_lets_udp_through = lets_udp_through(fence);
+  self->own_lets_udp_through = lets_udp_through(self, fence);
   if (check_missing(self, fence, self->own_missing, error) != 0)
     return -1;
   return make_own_rules(self, error);
@@ -372,7 +372,7 @@ static int plan_fence(const struct confinement *self, const struct policy_fence 
   /* UDP is out if either of the two policies has no UDP. */
   plan->lets_udp_through =
       plan->network == POLICY_NETWORK_LOOPBACK &&
-      (fence->network < POLICY_NETWORK_LOOPBACK || lets_udp_through(fence)) &&
+      (fence->network < POLICY_NETWORK_LOOPBACK || lets_udp_through(self, fence)) &&
       (self->own_network < POLICY_NETWORK_LOOPBACK || self->own_lets_udp_through);
   if (adds_rules(self, fence))
     plan->fence = fence;

@@ -192,6 +192,21 @@ FENCE_TEST(network_loopback_without_user_notification_is_refused_or_none) {
   CHECK_ROWS(rows, NULL);
 }
 
+FENCE_TEST(a_network_that_becomes_none_has_no_udp_that_is_missing) {
+  static const struct landlock_shim kernel = {.has_no_listener = true};
+  struct fence_outcome outcome;
+  fence_trial_run(trial,
+                  &(struct fence_step){.place = FENCE_ROOT,
+                                       .command = "socket inet dgram 0",
+                                       .agent_fence = "{'network':'loopback'" BEST "}",
+                                       .prepare = landlock_shim_install,
+                                       .prepare_context = &kernel},
+                  &outcome);
+  assert_string_equal(outcome.answer, "EACCES");
+  assert_true(fence_outcome_lists(&outcome, "missing", "loopback"));
+  assert_false(fence_outcome_lists(&outcome, "missing", "udp"));
+}
+
 /* The agent does not start with a policy of its own that it cannot enforce. */
 FENCE_TEST(an_agent_whose_policy_cannot_be_enforced_does_not_start) {
   static const struct {
