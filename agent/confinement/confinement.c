@@ -409,8 +409,8 @@ int confinement_plan(const struct confinement *self, const struct step *step,
 
 static bool is_listed(const char *names, const char *name) {
   const size_t length = strlen(name);
-  for (const char *at = names; *at != '\0'; at += strspn(at, ",")) {
-    const size_t size = strcspn(at, ",");
+  for (const char *at = names; *at != '\0'; at += strspn(at, ", ")) {
+    const size_t size = strcspn(at, ", ");
     if (size == length && memcmp(at, name, length) == 0)
       return true;
     at += size;

@@ -1,8 +1,10 @@
-/* Sandbox policies together with limits, and with working directories. */
+/* Sandbox policies together with limits, with working directories, and the agent's lists of
+   commands. */
 
 #include <sys/resource.h>
 
 #include "tests/support/fence_trial.h"
+#include "tests/support/job.h"
 #include "tests/test.h"
 
 FENCE_GROUP()
@@ -60,4 +62,24 @@ FENCE_TEST(a_denial_never_has_a_path_that_was_cut) {
   assert_non_null(strstr(outcome.answer, "outside the fence: "));
   assert_non_null(strstr(outcome.answer, "…"));
   assert_null(cJSON_GetObjectItem(result_of(&outcome), "fence"));
+}
+
+JOB_TEST_NO_AGENT(the_lists_of_commands_are_separated_by_commas_and_blanks) {
+  static const struct {
+    const char *flag, *names, *command;
+    bool is_refused;
+  } rows[] = {
+      {"--deny-commands", "curl,sh", "sh", true},
+      {"--deny-commands", "curl, sh", "/bin/sh", true},
+      {"--deny-commands", "shell, s", "sh", false},
+      {"--allow-commands", "true, sh", "sh", false},
+      {"--allow-commands", "true,bash", "sh", true},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    job_start_agent(job, rows[i].flag, rows[i].names, NULL);
+    const cJSON *result = job_run(job, job_step(job, rows[i].command, "-c", "exit 0", NULL));
+    job_expect_result(job, result, rows[i].is_refused ? -1 : 0,
+                      rows[i].is_refused ? "command not allowed: sh" : NULL, NULL);
+    job_shut_down(job);
+  }
 }
