@@ -247,8 +247,9 @@ static void add_filter(struct draft *self, const struct confinement *confinement
   const struct filter_rules rules = {.network = network,
                                      .lets_udp_through = gives_udp,
                                      .agent = protects ? getpid() : 0,
-                                     .group = protects && group != 0 ? group : getpid()};
-  if (confinement->seccomp_error != 0 || (network == POLICY_NETWORK_ALL && !protects))
+                                     .group = protects && group != 0 ? group : getpid(),
+                                     .keeps_limits = true};
+  if (confinement->seccomp_error != 0)
     return;
   filter_write(&self->filter, &rules);
   self->record.instruction_count = (uint32_t)self->filter.count;

@@ -43,7 +43,8 @@ enum { LOAD = 0x20, AND = 0x54, JUMP = 0x05, IF = 0x15, IF_FROM = 0x35, IF_BIT =
 
 /* Which part of the program examines a system call. */
 enum part {
-  PID,      /* whose first argument is a pid: prlimit64, sched_set…, rt_…sigqueueinfo */
+  PID,      /* whose first argument is a pid: sched_set…, rt_…sigqueueinfo */
+  LIMITS,   /* prlimit64 */
   IOPRIO,   /* ioprio_set */
   PRIORITY, /* setpriority */
   TKILL,
@@ -75,7 +76,7 @@ const struct filter_machine filter_amd64 = {
     .foreign_arch = 0x40000003, /* i386 */
     .calls = {{41, SOCKET}, {44, SEND},      {46, MESSAGE}, {53, PAIR},  {54, OPTION},
               {129, PID},   {141, PRIORITY}, {142, PID},    {144, PID},  {200, TKILL},
-              {203, PID},   {234, TGKILL},   {251, IOPRIO}, {297, PID},  {302, PID},
+              {203, PID},   {234, TGKILL},   {251, IOPRIO}, {297, PID},  {302, LIMITS},
               {307, SEND},  {314, PID},      {424, PIDFD},  {425, RING}, {426, RING},
               {427, RING},  {524, PID},      {536, PID}}, /* the last two: rt_… of x32 */
     .foreign = {{97, PRIORITY},
@@ -87,7 +88,7 @@ const struct filter_machine filter_amd64 = {
                 {270, TGKILL},
                 {289, IOPRIO},
                 {335, PID},
-                {340, PID},
+                {340, LIMITS},
                 {351, PID},
                 {424, PIDFD}},
 };
@@ -97,7 +98,7 @@ const struct filter_machine filter_arm64 = {
     .foreign_arch = 0x40000028, /* arm */
     .calls = {{30, IOPRIO},  {118, PID},    {119, PID},      {122, PID},    {130, TKILL},
               {131, TGKILL}, {138, PID},    {140, PRIORITY}, {198, SOCKET}, {199, PAIR},
-              {206, SEND},   {208, OPTION}, {211, MESSAGE},  {240, PID},    {261, PID},
+              {206, SEND},   {208, OPTION}, {211, MESSAGE},  {240, PID},    {261, LIMITS},
               {269, SEND},   {274, PID},    {424, PIDFD},    {425, RING},   {426, RING},
               {427, RING}},
     .foreign = {{97, PRIORITY},
@@ -109,7 +110,7 @@ const struct filter_machine filter_arm64 = {
                 {268, TGKILL},
                 {314, IOPRIO},
                 {363, PID},
-                {369, PID},
+                {369, LIMITS},
                 {380, PID},
                 {424, PIDFD}},
 };
@@ -194,7 +195,7 @@ static label emit_priority(struct assembler *self, uint32_t plus, label one, lab
 
 static void emit_protection(struct assembler *self, uint32_t agent, uint32_t group) {
   label *parts = self->parts, allow = self->allow, deny = self->deny, next;
-  parts[PID] = emit_compare(self, FIRST, agent, deny, allow);
+  parts[PID] = parts[LIMITS] = emit_compare(self, FIRST, agent, deny, allow);
   next = emit(self, IF, allow, parts[PID], SIGABRT); /* abort(3) */
   parts[TKILL] = emit_load(self, SECOND, next);
   parts[TGKILL] = emit_load(self, THIRD, next);
@@ -205,6 +206,14 @@ static void emit_protection(struct assembler *self, uint32_t agent, uint32_t gro
   next = emit_compare(self, FOURTH, 0, allow, deny);   /* to a thread */
   next = emit_compare(self, THIRD + 4, 0, next, deny); /* with a siginfo, a pointer */
   parts[PIDFD] = emit_compare(self, THIRD, 0, next, deny);
+}
+
+/* A process sets its own limits as those of 0, and may read those of others, except the agent's. */
+static void emit_limits(struct assembler *self, uint32_t agent) {
+  label next = emit_compare(self, THIRD + 4, 0, self->allow, self->deny);
+  next = emit_compare(self, THIRD, 0, next, self->deny); /* the new limit, a pointer */
+  next = emit(self, IF, self->deny, next, agent);
+  self->parts[LIMITS] = emit_load(self, FIRST, emit(self, IF, self->allow, next, 0));
 }
 
 /* Sends TCP sockets, and UDP sockets if they are allowed, to `granted`. */
@@ -280,6 +289,8 @@ void filter_write_for(struct filter_program *out, const struct filter_rules *rul
   if (rules->agent != 0) /* a group of 0 is outside the pid namespace */
     emit_protection(&self, (uint32_t)rules->agent,
                     (uint32_t)(rules->group != 0 ? rules->group : rules->agent));
+  if (rules->keeps_limits)
+    emit_limits(&self, (uint32_t)rules->agent);
   if (!has_network)
     emit_network(&self, rules);
   label native = emit_native(&self, machine, has_network);

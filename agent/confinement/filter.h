@@ -23,6 +23,10 @@
  * kernel never forgets the sender of kill(2). One case too many is rejected: a process that has the
  * agent's number in a nested pid namespace may not do these things to itself.
  *
+ * Limits of others. A process of a step with a policy sets its own limits only, by the pid 0, like
+ * setrlimit(2). With those of its supervisor it could kill that, or make it useless for later
+ * steps; Landlock does not cover them.
+ *
  * Network. Only these sockets can be made; all others are EACCES:
  *
  *   POLICY_NETWORK_NONE      UNIX and netlink sockets
@@ -54,6 +58,7 @@ struct filter_rules {
   enum policy_network network;
   bool lets_udp_through; /* POLICY_NETWORK_LOOPBACK: the supervisor makes UDP sockets, too */
   pid_t agent, group;    /* the process to protect, and its group; 0: none */
+  bool keeps_limits;     /* of a step: see above */
 };
 
 /* Whether processes with this filter ask a supervisor for their sockets (SECCOMP_RET_USER_NOTIF).

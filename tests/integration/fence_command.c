@@ -774,7 +774,8 @@ static long do_own_limits(char **arguments) {
   (void)arguments;
   struct rlimit limit;
   return prlimit(0, RLIMIT_NOFILE, NULL, &limit) == 0 &&
-                 prlimit(getpid(), RLIMIT_NOFILE, &limit, NULL) == 0 &&
+                 prlimit(0, RLIMIT_NOFILE, &limit, NULL) == 0 &&
+                 prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit) == 0 &&
                  setpriority(PRIO_PROCESS, 0, 19) == 0 &&
                  setpriority(PRIO_PROCESS, (id_t)getpid(), 19) == 0
              ? 0

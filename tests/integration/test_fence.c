@@ -122,6 +122,8 @@ FENCE_TEST(a_policy_stops_changes_of_the_limits_and_the_scheduling_of_the_agent)
     {"attack io-user", PLAIN | ROOT, "EPERM"},
     {"limit agent", PLAIN | ROOT, "EPERM"},
     {"limit-above agent", PLAIN | ROOT, "EPERM"},
+    {"limit supervisor", EVERYWHERE, "EPERM"},
+    {"limit-above supervisor", EVERYWHERE, "EPERM"},
 #if defined(__x86_64__)
     {"attack foreign-prlimit", PLAIN | ROOT, "EPERM"},
     {"attack foreign-nice", PLAIN | ROOT, "EPERM"},

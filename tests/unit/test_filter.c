@@ -231,6 +231,33 @@ TEST(a_pointer_to_a_siginfo_is_seen_in_both_halves) {
          FAILS(EPERM));
 }
 
+TEST(a_step_sets_its_own_limits_only) {
+  static const struct {
+    struct call call;
+    bool is_denied;
+  } rows[] = {
+      {{"prlimit64", {0, RLIMIT_CPU, 1, 0}}, false},
+      {{"prlimit64", {UPPER, RLIMIT_CPU, 1, 0}}, false},
+      {{"prlimit64", {OTHER, RLIMIT_CPU, 0, 1}}, false},
+      {{"prlimit64", {OTHER, RLIMIT_CPU, 1, 0}}, true},
+      {{"prlimit64", {OTHER, RLIMIT_CPU, 1ULL << 32, 0}}, true},
+      {{"prlimit64", {UPPER | OTHER, RLIMIT_CPU, 1, 0}}, true},
+      {{"sched_setscheduler", {OTHER, 1, 1}}, false},
+      {{"setpriority", {PRIO_PROCESS, OTHER, 1}}, false},
+  };
+  struct runner runner;
+  for (int arch = 0; arch < ARCHES; arch++)
+    for (pid_t agent = 0; agent <= AGENT; agent += AGENT) {
+      const struct filter_rules rules = {.agent = agent, .keeps_limits = true};
+      compile(&runner, &rules, arch);
+      for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (arch == AMD64 || arch == ARM64 || rows[i].call.arguments[2] <= UINT32_MAX)
+          expect(&runner, &rows[i].call, arch, 0, rows[i].is_denied ? FAILS(EPERM) : ALLOWED);
+      const struct call of_agent = {"prlimit64", {AGENT, RLIMIT_CPU, 0, 1}};
+      expect(&runner, &of_agent, arch, 0, agent != 0 ? FAILS(EPERM) : ALLOWED);
+    }
+}
+
 TEST(x32_has_its_own_numbers_for_two_signals) {
   struct runner runner;
   static const uint32_t own[] = {524, 536};
