@@ -33,6 +33,9 @@ struct policy_fence {
   bool best_effort; /* leave out what the kernel cannot do, instead of refusing the step */
 };
 
+/* A process that has used cpu_seconds gets SIGXCPU, and SIGKILL this many seconds later. */
+#define POLICY_CPU_GRACE_SECONDS 5
+
 /* 0: no limit. The first two are of all processes of a step, the others of each one. An object
    without `coreBytes` allows no core files. */
 struct policy_limits {

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -9,12 +11,8 @@
 #include <sys/syscall.h>
 
 #include "agent/confinement/open_how.h"
+#include "agent/confinement/seccomp.h"
 #include "base/raw_call.h"
-
-/* Of linux/seccomp.h. Before Linux 5.16 processes would be slower without SPEC_ALLOW. */
-#define SECCOMP_SET_MODE_FILTER 1
-#define SECCOMP_FILTER_FLAG_SPEC_ALLOW (1U << 2)
-#define SECCOMP_FILTER_FLAG_NEW_LISTENER (1U << 3)
 
 struct filter_code { /* struct sock_fprog */
   unsigned short count;
@@ -42,19 +40,29 @@ static const char *text_at(const struct confine_record *self, uint32_t offset) {
   return (const char *)self + offset;
 }
 
-static int refuse(struct error *error, const char *what, long result) {
-  (void)error_set(error, "%s: %s", what, strerror((int)-result));
-  error->code = (int)-result;
+static int refuse(struct confine_failure *failure, const char *what, long result) {
+  const char *why = result == -ELOOP ? "a symbolic link is on the path" : strerror((int)-result);
+  (void)error_set(&failure->reason, "%s: %s", what, why);
+  failure->reason.code = (int)-result;
+  if (failure->whole != NULL)
+    (void)snprintf(failure->whole, failure->whole_size, "%s: %s", what, why);
   return -1;
 }
 
-static int refuse_path(struct error *error, const struct confine_path *path, const char *text,
-                       long result) {
-  static const char *const fields[] = {"writePaths", "readPaths", "own paths"};
-  const char *why = result == -ELOOP ? "a symbolic link is on the path" : strerror((int)-result);
-  (void)error_set(error, "fence.%s[%d] %s: %s", fields[path->field], path->index, text, why);
-  error->code = (int)-result;
-  return -1;
+static int refuse_path(struct confine_failure *failure, const struct confine_path *path,
+                       const char *text, long result) {
+  static const char *const fields[] = {"writePaths", "readPaths"};
+  char what[PATH_MAX + 32];
+  if (path->field == CONFINE_OWN)
+    return refuse(failure, text, result);
+  (void)snprintf(what, sizeof what, "fence.%s[%d] %s", fields[path->field], path->index, text);
+  return refuse(failure, what, result);
+}
+
+static int refuse_directory(struct confine_failure *failure, const char *text, long result) {
+  char what[PATH_MAX + 32];
+  (void)snprintf(what, sizeof what, "working directory %s", text);
+  return refuse(failure, what, result);
 }
 
 /* The actions on a file that is no directory. */
@@ -78,7 +86,7 @@ static bool is_out_of_reach(long fd) {
 }
 
 static int add_paths(const struct confine_record *self, int rules, int directory,
-                     struct error *error) {
+                     struct confine_failure *failure) {
   for (uint32_t i = 0; i < self->path_count; i++) {
     const struct confine_path *path = &paths_of(self)[i];
     const char *text = text_at(self, path->text);
@@ -92,48 +100,48 @@ static int add_paths(const struct confine_record *self, int rules, int directory
     if (fd >= 0)
       (void)CALL(SYS_close, fd);
     if (result < 0)
-      return refuse_path(error, path, text, result);
+      return refuse_path(failure, path, text, result);
   }
   return 0;
 }
 
-static int add_ports(const struct confine_record *self, int rules, struct error *error) {
+static int add_ports(const struct confine_record *self, int rules,
+                     struct confine_failure *failure) {
   for (uint32_t i = 0; i < self->port_count; i++) {
     const long result = CALL(SYS_landlock_add_rule, rules, LANDLOCK_NET_PORT, &ports_of(self)[i]);
     if (result < 0)
-      return refuse(error, "fence: a TCP port", result);
+      return refuse(failure, "fence: a TCP port", result);
   }
   return 0;
 }
 
-static long open_directory(const struct confine_record *self) {
+/* Without a symbolic link, which an earlier step may have made: it would lead elsewhere. */
+static long open_directory(const struct confine_record *self, int base) {
+  const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                               .resolve = RESOLVE_NO_SYMLINKS};
   if (self->directory == 0)
-    return AT_FDCWD;
-  const long fd =
-      CALL(SYS_openat, AT_FDCWD, text_at(self, self->directory), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  const bool is_missing = fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP;
-  return is_missing && self->directory_may_be_missing ? AT_FDCWD : fd;
+    return base;
+  const long fd = CALL(SYS_openat2, base, text_at(self, self->directory), &how, sizeof how);
+  const bool is_missing = fd == -ENOENT || fd == -ENOTDIR;
+  return is_missing && self->directory_may_be_missing ? base : fd;
 }
 
 bool confine_has_rules(const struct confine_record *self) {
   return self->attr.fs != 0 || self->attr.net != 0 || self->attr.scoped != 0;
 }
 
-int confine_make_rules(const struct confine_record *self, struct error *error) {
-  const long directory = open_directory(self);
-  if (directory < 0 && directory != AT_FDCWD) {
-    (void)error_set(error, "working directory %s: %s", text_at(self, self->directory),
-                    strerror((int)-directory));
-    error->code = (int)-directory;
-    return -1;
-  }
+int confine_make_rules(const struct confine_record *self, int base,
+                       struct confine_failure *failure) {
+  const long directory = open_directory(self, base);
+  if (directory < 0 && directory != base)
+    return refuse_directory(failure, text_at(self, self->directory), directory);
   const long rules = CALL(SYS_landlock_create_ruleset, &self->attr, sizeof self->attr, 0);
-  int result = rules < 0 ? refuse(error, "fence: a Landlock rule set", rules) : 0;
+  int result = rules < 0 ? refuse(failure, "fence: a Landlock rule set", rules) : 0;
   if (result == 0)
-    result = add_paths(self, (int)rules, (int)directory, error);
+    result = add_paths(self, (int)rules, (int)directory, failure);
   if (result == 0)
-    result = add_ports(self, (int)rules, error);
-  if (directory >= 0)
+    result = add_ports(self, (int)rules, failure);
+  if (directory != base)
     (void)CALL(SYS_close, directory);
   if (result == 0)
     return (int)rules;
@@ -142,18 +150,18 @@ int confine_make_rules(const struct confine_record *self, struct error *error) {
   return -1;
 }
 
-static int restrict_self(int rules, struct error *error) {
+static int restrict_self(int rules, struct confine_failure *failure) {
   const long result = CALL(SYS_landlock_restrict_self, rules, 0);
-  return result < 0 ? refuse(error, "fence: Landlock", result) : 0;
+  return result < 0 ? refuse(failure, "fence: Landlock", result) : 0;
 }
 
-static int set_limits(const struct confine_record *self, struct error *error) {
+static int set_limits(const struct confine_record *self, struct confine_failure *failure) {
   for (uint32_t i = 0; i < self->limit_count; i++) {
     const struct confine_limit *limit = &self->limits[i];
     const uint64_t values[2] = {limit->soft, limit->hard}; /* struct rlimit64 */
     const long result = CALL(SYS_prlimit64, 0, limit->resource, values, NULL);
     if (result < 0)
-      return refuse(error, "limits: a resource limit", result);
+      return refuse(failure, "limits: a resource limit", result);
   }
   return 0;
 }
@@ -163,7 +171,7 @@ union descriptor_message {
   char space[CMSG_SPACE(sizeof(int))];
 };
 
-static int send_listener(int socket, int listener, struct error *error) {
+static int send_listener(int socket, int listener, struct confine_failure *failure) {
   union descriptor_message message;
   char byte = 0;
   struct iovec piece = {&byte, sizeof byte};
@@ -178,35 +186,37 @@ static int send_listener(int socket, int listener, struct error *error) {
                                 .msg_controllen = sizeof message};
   const long result = CALL(SYS_sendmsg, socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   (void)CALL(SYS_close, listener);
-  return result < 0 ? refuse(error, "fence: the listener of the loopback network", result) : 0;
+  return result < 0 ? refuse(failure, "fence: the listener of the loopback network", result) : 0;
 }
 
-static int install_filter(const struct confine_record *self, int socket, struct error *error) {
+static int install_filter(const struct confine_record *self, int socket,
+                          struct confine_failure *failure) {
   const struct filter_code code = {(unsigned short)self->instruction_count, instructions_of(self)};
   const unsigned flags =
       SECCOMP_FILTER_FLAG_SPEC_ALLOW | (self->has_listener ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0);
   const long result = CALL(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &code);
   if (result < 0)
-    return refuse(error, "fence: a seccomp filter", result);
-  return self->has_listener ? send_listener(socket, (int)result, error) : 0;
+    return refuse(failure, "fence: a seccomp filter", result);
+  return self->has_listener ? send_listener(socket, (int)result, failure) : 0;
 }
 
-int confine_apply(const struct confine_record *self, int agent_rules, int socket,
-                  struct error *error) {
-  const int rules = confine_has_rules(self) ? confine_make_rules(self, error) : -1;
+int confine_apply(const struct confine_record *self, const struct confine_descriptors *descriptors,
+                  struct confine_failure *failure) {
+  const int rules =
+      confine_has_rules(self) ? confine_make_rules(self, descriptors->base, failure) : -1;
   if (confine_has_rules(self) && rules < 0)
     return -1;
   const bool is_fenced = self->has_agent_rules || rules >= 0 || self->instruction_count > 0;
   const long result = is_fenced ? CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) : 0;
   if (result < 0)
-    return refuse(error, "fence: no_new_privs", result);
-  if (self->has_agent_rules && restrict_self(agent_rules, error) != 0)
+    return refuse(failure, "fence: no_new_privs", result);
+  if (self->has_agent_rules && restrict_self(descriptors->agent_rules, failure) != 0)
     return -1;
-  if (rules >= 0 && restrict_self(rules, error) != 0)
+  if (rules >= 0 && restrict_self(rules, failure) != 0)
     return -1;
   if (rules >= 0)
     (void)CALL(SYS_close, rules);
-  if (self->instruction_count > 0 && install_filter(self, socket, error) != 0)
+  if (self->instruction_count > 0 && install_filter(self, descriptors->socket, failure) != 0)
     return -1;
-  return set_limits(self, error); /* afterwards, because the filter may need a descriptor */
+  return set_limits(self, failure); /* afterwards, because the filter may need a descriptor */
 }

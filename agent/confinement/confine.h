@@ -42,21 +42,37 @@ struct confine_record {
   struct landlock_attr attr; /* of the step's rule set; zeros: it has none */
   struct confine_limit limits[CONFINE_LIMITS_MAX];
   uint32_t limit_count, path_count, port_count, instruction_count;
-  uint32_t directory; /* the text of the directory at which relative paths begin; 0: the current */
-  bool directory_may_be_missing;
-  bool has_agent_rules; /* the rule set of the agent counts, too */
-  bool has_listener;    /* see filter_asks */
+  uint32_t
+      directory; /* the text of the directory at which relative paths begin; 0: there are none */
+  bool directory_may_be_missing; /* then they begin at the base */
+  bool has_agent_rules;          /* the rule set of the agent counts, too */
+  bool has_listener;             /* see filter_asks */
   bool lets_udp_through;
 };
 
 /* Whether the record has a rule set of its own. */
 bool confine_has_rules(const struct confine_record *self);
 
-/* Makes the record's rule set. Returns a close-on-exec descriptor, or -1 with the reason. */
-int confine_make_rules(const struct confine_record *self, struct error *error);
+/* Why a process could not be confined. */
+struct confine_failure {
+  struct error reason;
+  char *whole; /* space of the caller for the reason uncut, to find secrets in it; or NULL */
+  size_t whole_size;
+};
 
-/* Confines this process. `agent_rules` is a descriptor of the agent's rule set, if the record
-   counts it. The listener of the filter, if there is one, is sent through `socket`. Returns 0, or
-   -1 with the reason: then this process may be confined in part, and must do nothing more. */
-int confine_apply(const struct confine_record *self, int agent_rules, int socket,
-                  struct error *error);
+/* Makes the record's rule set. `base` is a descriptor of the directory at which a relative
+   directory of the record begins, or AT_FDCWD. Returns a close-on-exec descriptor, or -1 with the reason. */
+int confine_make_rules(const struct confine_record *self, int base,
+                       struct confine_failure *failure);
+
+/* Descriptors that a record may need; -1: none. */
+struct confine_descriptors {
+  int base;        /* see confine_make_rules */
+  int agent_rules; /* the rule set of the agent's own policy */
+  int socket;      /* the listener of the filter is sent through it */
+};
+
+/* Confines this process. Returns 0, or -1 with the reason: then this process may be confined in
+   part, and must do nothing more. */
+int confine_apply(const struct confine_record *self, const struct confine_descriptors *descriptors,
+                  struct confine_failure *failure);

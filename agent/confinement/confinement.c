@@ -1,6 +1,7 @@
 #include "agent/confinement/confinement.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,6 +12,7 @@
 #include "agent/confinement/confine.h"
 #include "agent/confinement/filter.h"
 #include "agent/confinement/loopback.h"
+#include "agent/confinement/seccomp.h"
 #include "base/memory.h"
 
 static const char *const words[] = {
@@ -43,9 +45,6 @@ struct confinement {
 };
 
 /* --- the kernel ------------------------------------------------------------------------------- */
-
-#define SECCOMP_GET_ACTION_AVAIL 2 /* of linux/seccomp.h */
-#define SECCOMP_RET_ERRNO 0x00050000U
 
 static void examine_kernel(struct confinement *self) {
   const uint32_t action = SECCOMP_RET_ERRNO;
@@ -227,25 +226,23 @@ static void add_limit(struct draft *self, int resource, uint64_t soft, uint64_t 
       (struct confine_limit){resource, soft < most ? soft : most, hard < most ? hard : most};
 }
 
-/* The time between SIGXCPU and SIGKILL. */
-#define CPU_GRACE_SECONDS 5
-
 static void add_limits(struct draft *self, const struct policy_limits *limits) {
   if (limits->open_files > 0)
     add_limit(self, RLIMIT_NOFILE, limits->open_files, limits->open_files);
   if (limits->file_size_bytes > 0)
     add_limit(self, RLIMIT_FSIZE, limits->file_size_bytes, limits->file_size_bytes);
   if (limits->cpu_seconds > 0)
-    add_limit(self, RLIMIT_CPU, limits->cpu_seconds, limits->cpu_seconds + CPU_GRACE_SECONDS);
+    add_limit(self, RLIMIT_CPU, limits->cpu_seconds,
+              limits->cpu_seconds + POLICY_CPU_GRACE_SECONDS);
   add_limit(self, RLIMIT_CORE, limits->core_bytes, limits->core_bytes);
 }
 
 static void add_filter(struct draft *self, const struct confinement *confinement,
-                       enum policy_network network, bool gives_udp) {
+                       enum policy_network network, bool lets_udp_through) {
   const bool protects = !confinement->options->agent_is_protected;
   const pid_t group = getpgrp();
   const struct filter_rules rules = {.network = network,
-                                     .lets_udp_through = gives_udp,
+                                     .lets_udp_through = lets_udp_through,
                                      .agent = protects ? getpid() : 0,
                                      .group = protects && group != 0 ? group : getpid(),
                                      .keeps_limits = true};
@@ -254,7 +251,7 @@ static void add_filter(struct draft *self, const struct confinement *confinement
   filter_write(&self->filter, &rules);
   self->record.instruction_count = (uint32_t)self->filter.count;
   self->record.has_listener = filter_asks(&rules);
-  self->record.lets_udp_through = gives_udp;
+  self->record.lets_udp_through = lets_udp_through;
 }
 
 static void relocate(struct draft *self, size_t texts_at) {
@@ -291,8 +288,11 @@ static int make_own_rules(struct confinement *self, struct error *error) {
   add_rules(&draft, self, self->options->fence, true);
   (void)finish(&draft, &body);
   const struct confine_record *record = (const struct confine_record *)(void *)body.bytes;
-  const int rules = confine_has_rules(record) ? confine_make_rules(record, error) : 0;
+  struct confine_failure failure = {.whole = NULL};
+  const int rules = confine_has_rules(record) ? confine_make_rules(record, AT_FDCWD, &failure) : 0;
   buffer_release(&body);
+  if (rules < 0)
+    *error = failure.reason;
   self->rules = rules > 0 ? rules : 0;
   return rules >= 0 ? 0 : -1;
 }
@@ -437,13 +437,14 @@ static bool has_relative(char *const *paths) {
 }
 
 size_t confinement_pack(const struct confinement *self, const struct confinement_plan *plan,
-                        const char *directory, bool directory_may_be_missing, struct buffer *body) {
+                        bool is_work, const char *directory, bool directory_may_be_missing,
+                        struct buffer *body) {
   struct draft draft = {.record = {.directory_may_be_missing = directory_may_be_missing,
                                    .has_agent_rules = self->rules > 0}};
-  const bool is_work = directory != NULL; /* which needs no network */
-  const enum policy_network network =
-      is_work && plan->network == POLICY_NETWORK_LOOPBACK ? POLICY_NETWORK_NONE : plan->network;
-  if (is_work && plan->fence != NULL &&
+  const enum policy_network network = is_work && plan->network == POLICY_NETWORK_LOOPBACK
+                                          ? POLICY_NETWORK_NONE /* work needs no network */
+                                          : plan->network;
+  if (plan->fence != NULL &&
       (has_relative(plan->fence->write_paths) || has_relative(plan->fence->read_paths)))
     draft.record.directory = add_text(&draft, directory) + 1;
   if (plan->fence != NULL)

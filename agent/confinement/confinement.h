@@ -80,8 +80,9 @@ int confinement_plan(const struct confinement *self, const struct step *step,
 int confinement_check_command(const struct confinement *self, const char *command,
                               struct error *error);
 
-/* Appends the record of a plan that is needed, aligned for it, and returns its offset. Of a file
-   kind, `directory` is where relative paths begin, because the supervisor does not enter it; of a
-   command NULL. */
+/* Appends the record of a plan that is needed, aligned for it, and returns its offset. Relative
+   paths begin at `directory`, the step's, or at the agent's own if that may be missing and is.
+   `is_work`: for a file kind. */
 size_t confinement_pack(const struct confinement *self, const struct confinement_plan *plan,
-                        const char *directory, bool directory_may_be_missing, struct buffer *body);
+                        bool is_work, const char *directory, bool directory_may_be_missing,
+                        struct buffer *body);

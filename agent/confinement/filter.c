@@ -21,14 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/confinement/seccomp.h"
 #include "base/check.h"
-
-#define SECCOMP_SET_MODE_FILTER 1
-/* Before Linux 5.16 processes would be slower without it. */
-#define SECCOMP_FILTER_FLAG_SPEC_ALLOW (1U << 2)
-#define SECCOMP_RET_ERRNO 0x00050000U
-#define SECCOMP_RET_USER_NOTIF 0x7fc00000U
-#define SECCOMP_RET_ALLOW 0x7fff0000U
 
 #define X32_BIT 0x40000000U /* of the numbers of x32, the third numbering of amd64 */
 #define TYPE_MASK 0xfU      /* of a socket's type, without SOCK_CLOEXEC and SOCK_NONBLOCK */

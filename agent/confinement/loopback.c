@@ -14,11 +14,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define SECCOMP_SET_MODE_FILTER 1
-#define SECCOMP_GET_ACTION_AVAIL 2
+#include "agent/confinement/seccomp.h"
+
 #define SECCOMP_GET_NOTIF_SIZES 3
-#define SECCOMP_FILTER_FLAG_NEW_LISTENER (1U << 3)
-#define SECCOMP_RET_USER_NOTIF 0x7fc00000U
 #define SECCOMP_ADDFD_FLAG_SEND (1U << 1)
 
 /* LOOPBACK_IFINDEX of the kernel's net/net_namespace.h: "lo" is the first interface of each network
@@ -100,7 +98,7 @@ bool loopback_is_supported(void) {
 }
 
 /* The filter has checked these values already. */
-static bool may_have(const struct seccomp_notif *notif, bool gives_udp) {
+static bool may_have(const struct seccomp_notif *notif, bool lets_udp_through) {
   const int domain = (int)notif->data.arguments[0];
   const int type = (int)notif->data.arguments[1] & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
   const int protocol = (int)notif->data.arguments[2];
@@ -108,7 +106,7 @@ static bool may_have(const struct seccomp_notif *notif, bool gives_udp) {
     return false;
   if (type == SOCK_STREAM)
     return protocol == 0 || protocol == IPPROTO_TCP;
-  return gives_udp && type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
+  return lets_udp_through && type == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP);
 }
 
 /* Returns a socket that is bound to the loopback interface, or -1 with errno. */
@@ -125,8 +123,8 @@ static int make_socket(const struct seccomp_notif *notif) {
 }
 
 /* Installs the socket in the process that asked, as its answer. Returns 0 or an error. */
-static int hand_over(int listener, const struct seccomp_notif *notif, bool gives_udp) {
-  if (!may_have(notif, gives_udp))
+static int hand_over(int listener, const struct seccomp_notif *notif, bool lets_udp_through) {
+  if (!may_have(notif, lets_udp_through))
     return EACCES;
   int fd = make_socket(notif);
   if (fd < 0)
@@ -142,12 +140,12 @@ static int hand_over(int listener, const struct seccomp_notif *notif, bool gives
 }
 
 /* The process that asked may vanish at any time; each call then fails with ENOENT. */
-static void answer_one(int listener, bool gives_udp) {
+static void answer_one(int listener, bool lets_udp_through) {
   union request request = {.space = {0}};
   union response response = {.space = {0}};
   if (call(listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0)
     return;
-  int error = hand_over(listener, &request.notif, gives_udp);
+  int error = hand_over(listener, &request.notif, lets_udp_through);
   if (error == 0)
     return;
   response.answer.id = request.notif.id;
@@ -155,14 +153,14 @@ static void answer_one(int listener, bool gives_udp) {
   (void)call(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
-bool loopback_answer(int listener, bool gives_udp) {
+bool loopback_answer(int listener, bool lets_udp_through) {
   for (int i = 0; i < LOOPBACK_ANSWERS_MAX; i++) {
     struct pollfd waiting = {.fd = listener, .events = POLLIN};
     if (poll(&waiting, 1, 0) <= 0)
       return true;
     if ((waiting.revents & POLLIN) == 0)
       return false;
-    answer_one(listener, gives_udp);
+    answer_one(listener, lets_udp_through);
   }
   return true;
 }

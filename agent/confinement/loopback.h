@@ -24,8 +24,8 @@ bool loopback_is_supported(void);
 /* The most requests that one call answers. The others wait for the next call. */
 #define LOOPBACK_ANSWERS_MAX 16
 
-/* Answers requests that wait at the listener, with UDP sockets if `gives_udp`. If a socket cannot
-   be made, the process that asked gets the error. All signals must be blocked: the kernel would
-   answer a request with descriptor 0 if one interrupted the answer. Never waits for a request.
-   Returns false if no process with the filter is left: the caller closes the listener. */
-bool loopback_answer(int listener, bool gives_udp);
+/* Answers requests that wait at the listener, with UDP sockets if `lets_udp_through`. If a socket
+   cannot be made, the process that asked gets the error. All signals must be blocked: the kernel
+   would answer a request with descriptor 0 if one interrupted the answer. Never waits for a
+   request. Returns false if no process with the filter is left: the caller closes the listener. */
+bool loopback_answer(int listener, bool lets_udp_through);

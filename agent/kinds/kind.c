@@ -327,10 +327,8 @@ struct process_spec kind_process_spec(const struct kind_context *context, const 
   if (!plan->is_needed)
     return spec;
   spec.message.task_length = spec.body.length;
-  spec.message.record_at = confinement_pack(context->confinement, plan,
-                                            !is_work            ? NULL
-                                            : directory != NULL ? directory
-                                                                : KIND_DIRECTORY,
+  spec.message.record_at = confinement_pack(context->confinement, plan, is_work,
+                                            directory != NULL ? directory : KIND_DIRECTORY,
                                             directory == NULL, &spec.body);
   return spec;
 }

@@ -256,9 +256,15 @@ static void set_failure(struct exec_failure *failure, enum exec_stage stage, int
                  subject, separator, reason.before, reason.detail, reason.after);
 }
 
-void exec_command_refuse(struct exec_failure *failure) {
+bool exec_command_confine(const struct confine_record *record,
+                          const struct confine_descriptors *descriptors,
+                          struct exec_failure *failure) {
+  struct confine_failure why = {.whole = failure->whole, .whole_size = sizeof failure->whole};
+  if (confine_apply(record, descriptors, &why) == 0)
+    return true;
   failure->stage = EXEC_REFUSED;
-  (void)snprintf(failure->whole, sizeof failure->whole, "%s", failure->reason.text);
+  failure->reason = why.reason;
+  return false;
 }
 
 void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
@@ -448,13 +454,6 @@ static void set_pwd(const struct exec_command *self, char variable[4 + PATH_MAX]
     *self->pwd = variable;
 }
 
-static bool confine(const struct exec_command *self, struct exec_failure *failure) {
-  if (confine_apply(self->record, self->agent_rules, self->socket, &failure->reason) == 0)
-    return true;
-  exec_command_refuse(failure);
-  return false;
-}
-
 void exec_command(const struct exec_command *self, struct exec_failure *failure) {
   char space[PATH_MAX], variable[4 + PATH_MAX];
   bool in_directory;
@@ -463,7 +462,7 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
       !enter_directory(self, directory, failure, &in_directory))
     return;
   set_pwd(self, variable);
-  if (self->record != NULL && !confine(self, failure))
+  if (self->record != NULL && !exec_command_confine(self->record, &self->descriptors, failure))
     return;
   reset_signals();
   struct path_search search = {.error = ENOENT};

@@ -47,7 +47,7 @@ struct exec_command {
      of that name; 0: none. */
   size_t home_at;
   const struct confine_record *record; /* see confine.h; NULL: it is not confined */
-  int agent_rules, socket;             /* for confine_apply */
+  struct confine_descriptors descriptors;
 };
 
 /*
@@ -68,8 +68,10 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
 void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
                           const char *path, int exec_errno);
 
-/* Completes the failure of a process that could not be confined, whose reason is set. */
-void exec_command_refuse(struct exec_failure *failure);
+/* Confines this process by a record. Returns whether it is confined; else the failure is set. */
+bool exec_command_confine(const struct confine_record *record,
+                          const struct confine_descriptors *descriptors,
+                          struct exec_failure *failure);
 
 /* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);

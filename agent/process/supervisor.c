@@ -69,6 +69,13 @@
 
 #define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not have */
 
+/* How the kernel schedules a process. */
+struct scheduling {
+  uint32_t attributes[12]; /* struct sched_attr of linux/sched/types.h: policy, nice value, … */
+  unsigned long processors[16];
+  long io_priority;
+};
+
 struct supervision {
   const struct supervisor_options *options;
   struct supervisor_page *page;
@@ -87,7 +94,9 @@ struct supervision {
   /* Of a command with `network: "loopback"`; -1: none. The child sends the listener, through which
      its processes ask for sockets, to the socket. */
   int listener_socket, listener;
-  bool lets_udp_through; /* see struct filter_rules */
+  bool lets_udp_through;        /* see struct filter_rules */
+  bool is_confined;             /* the task has a record of how it is confined */
+  struct scheduling scheduling; /* of this process at its start */
   struct supervisor_message message;
   char *body;               /* of the message; NULL: released */
   int descriptors[3];       /* of the message */
@@ -155,6 +164,24 @@ static void close_above(int last) {
   int end = limit.rlim_max < DESCRIPTORS_MAX ? (int)limit.rlim_max : DESCRIPTORS_MAX;
   for (int fd = last + 1; fd < end; fd++)
     (void)close(fd);
+}
+
+#define IOPRIO_WHO_PROCESS 1 /* of linux/ioprio.h */
+
+static struct scheduling read_scheduling(void) {
+  struct scheduling self;
+  memset(&self, 0, sizeof self);
+  (void)syscall(SYS_sched_getattr, 0, self.attributes, sizeof self.attributes, 0);
+  (void)syscall(SYS_sched_getaffinity, 0, sizeof self.processors, self.processors);
+  self.io_priority = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+  return self;
+}
+
+/* A process may change the scheduling of any process of its user, and no policy covers that. What a
+   step with a policy has changed must not outlive it. */
+static bool was_rescheduled(const struct supervision *self) {
+  const struct scheduling now = read_scheduling();
+  return memcmp(&now, &self->scheduling, sizeof now) != 0;
 }
 
 static void set_up(int rules_fd) {
@@ -344,8 +371,7 @@ static void point_to_texts(struct supervision *self) {
       .directory_may_be_missing = message->directory_may_be_missing,
       .home_at = message->home_at,
       .record = record_of(self),
-      .agent_rules = SUPERVISOR_RULES,
-      .socket = -1,
+      .descriptors = {SUPERVISOR_DIRECTORY, SUPERVISOR_RULES, -1},
   };
 }
 
@@ -381,7 +407,7 @@ static int open_listener(struct supervision *self) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return errno;
   self->listener_socket = ends[0];
-  self->exec.socket = ends[1];
+  self->exec.descriptors.socket = ends[1];
   self->lets_udp_through = self->exec.record->lets_udp_through;
   return 0;
 }
@@ -417,8 +443,8 @@ static pid_t make_child_with_listener(struct supervision *self) {
   const int error = open_listener(self);
   const pid_t pid = error == 0 ? make_child(self) : -1;
   const int fork_errno = error == 0 ? errno : error;
-  if (self->exec.socket >= 0)
-    close(self->exec.socket);
+  if (self->exec.descriptors.socket >= 0)
+    close(self->exec.descriptors.socket);
   if (pid < 0)
     close_listener(self);
   errno = fork_errno;
@@ -465,7 +491,6 @@ static uint64_t smaller(uint64_t one, uint64_t other) {
 /* Earlier work of this process has used processor time, too. Its hard limit stays. */
 static void confine_work(struct supervision *self, struct confine_record *record,
                          const struct rusage *before) {
-  struct exec_failure *failure = &self->page->failure;
   const uint64_t used = (uint64_t)(before->ru_utime.tv_sec + before->ru_stime.tv_sec) + 1;
   struct rlimit own = {RLIM_INFINITY, RLIM_INFINITY};
   (void)getrlimit(RLIMIT_CPU, &own);
@@ -475,8 +500,9 @@ static void confine_work(struct supervision *self, struct confine_record *record
       limit->soft = smaller(limit->soft + used, own.rlim_max);
       limit->hard = smaller(limit->hard + used, own.rlim_max);
     }
-  if (confine_apply(record, SUPERVISOR_RULES, -1, &failure->reason) != 0)
-    exec_command_refuse(failure);
+  (void)exec_command_confine(
+      record, &(struct confine_descriptors){SUPERVISOR_DIRECTORY, SUPERVISOR_RULES, -1},
+      &self->page->failure);
 }
 
 /* The supervisor has a copy of the agent's memory. A command never sees it, but work reads
@@ -505,7 +531,7 @@ static void do_work(struct supervision *self) {
 }
 
 static void tidy_after_work(struct supervision *self) {
-  self->is_leaving |= self->message.record_at > 0; /* it stays confined */
+  self->is_leaving |= self->is_confined; /* it stays so */
   self->has_grown = true;
   close_above(self->options->rules_fd > 0 ? SUPERVISOR_RULES : SUPERVISOR_DIRECTORY);
   (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
@@ -515,6 +541,7 @@ static void tidy_after_work(struct supervision *self) {
 static void handle_message(struct supervision *self) {
   self->is_busy = true;
   self->has_ended = false;
+  self->is_confined = self->message.record_at > 0;
   if (read_order(self) != SUPERVISOR_ORDER_NONE) {
     close_all(self->descriptors);
     set_ended(self, SIGKILL);
@@ -574,6 +601,7 @@ static void supervise_tree(struct supervision *self) {
   self->has_ended |= has_changed;
   if (is_empty) {
     close_listener(self);
+    self->is_leaving |= self->is_confined && was_rescheduled(self);
     self->is_busy = false;
     self->obeyed = SUPERVISOR_ORDER_NONE;
     atomic_store(&self->page->left, 0);
@@ -601,6 +629,7 @@ void supervisor_main(const struct supervisor_options *options, pid_t agent,
   set_up(options->rules_fd);
   self.listener_socket = self.listener = -1;
   self.own_pid = getpid();
+  self.scheduling = read_scheduling();
   self.nice = getpriority(PRIO_PROCESS, 0) + options->nice;
   self.is_leaving = options->agent_pages > 0 && is_large(&self);
   measure_floor(&self);

@@ -2,6 +2,7 @@
    commands. */
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/support/fence_trial.h"
 #include "tests/support/job.h"
@@ -62,6 +63,34 @@ FENCE_TEST(a_denial_never_has_a_path_that_was_cut) {
   assert_non_null(strstr(outcome.answer, "outside the fence: "));
   assert_non_null(strstr(outcome.answer, "…"));
   assert_null(cJSON_GetObjectItem(result_of(&outcome), "fence"));
+}
+
+/* An earlier step may have made the link. */
+FENCE_TEST(relative_paths_do_not_follow_a_link_to_the_working_directory) {
+  static const char *const steps[] = {
+      "{'command':'touch','args':['new'],'workingDirectory':'@/link','fence':{'writePaths':['.']}}",
+      "{'kind':'writeFile','path':'new','content':'x','workingDirectory':'@/link',"
+      "'fence':{'writePaths':['.']}}"};
+  const char *link = fence_trial_text(trial, "@/link");
+  assert_int_equal(symlink("out", link), 0);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    struct fence_outcome outcome;
+    fence_trial_run(trial, &(struct fence_step){.json = steps[i]}, &outcome);
+    if (strstr(outcome.answer, "link: a symbolic link is on the path") == NULL)
+      fail_msg("%s: %s", steps[i], outcome.answer);
+    assert_int_not_equal(access(fence_trial_text(trial, "@/out/new"), F_OK), 0);
+  }
+  assert_int_equal(unlink(link), 0);
+}
+
+/* The next step would run in the same supervisor, and its command has the scheduling of that. The
+   field is the policy, 0 for SCHED_OTHER. */
+JOB_TEST(the_scheduling_that_a_confined_step_gave_its_supervisor_does_not_outlive_it) {
+  cJSON *step = job_script(job, "chrt --idle --pid 0 $PPID");
+  cJSON_AddItemToObject(step, "fence", cJSON_CreateObject());
+  job_expect_result(job, job_run(job, step), 0, NULL, NULL);
+  const cJSON *next = job_run(job, job_script(job, "cut -d' ' -f41 /proc/self/stat"));
+  job_expect_result(job, next, 0, NULL, "0\n");
 }
 
 JOB_TEST_NO_AGENT(the_lists_of_commands_are_separated_by_commas_and_blanks) {

@@ -116,11 +116,11 @@ static void wait_for_request(const struct step *step) {
 }
 
 /* Answers until the last process of the step has ended. */
-static void serve(const struct step *step, bool gives_udp) {
+static void serve(const struct step *step, bool lets_udp_through) {
   int status;
   do
     wait_for_request(step);
-  while (loopback_answer(step->listener, gives_udp));
+  while (loopback_answer(step->listener, lets_udp_through));
   close(step->listener);
   assert_int_equal(waitpid(step->pid, &status, 0), step->pid);
   assert_int_equal(status, 0);
