@@ -61,7 +61,8 @@ struct confine_failure {
 };
 
 /* Makes the record's rule set. `base` is a descriptor of the directory at which a relative
-   directory of the record begins, or AT_FDCWD. Returns a close-on-exec descriptor, or -1 with the reason. */
+   directory of the record begins, or AT_FDCWD. Returns a close-on-exec descriptor, or -1 with the
+   reason. */
 int confine_make_rules(const struct confine_record *self, int base,
                        struct confine_failure *failure);
 
