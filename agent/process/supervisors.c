@@ -444,8 +444,7 @@ static void end_orphaned_tasks(struct supervisors *self, size_t left) {
   }
 }
 
-/* While everything ends, with this many orphans: calls `gone` if no process is left, or the time is
-   over. */
+/* Calls `gone` if no process is left and no orphan, or the time is over. */
 static void check_gone(struct supervisors *self, size_t left, int64_t now_ms) {
   FOR_EACH(supervisor, &self->all)
   if (has_processes(supervisor))
