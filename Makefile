@@ -19,7 +19,7 @@ debug:
 	$(again) DEBUG=1 agent
 
 # What the agent and the client may load, in bytes.
-MAX_BYTES ?= 1287000
+MAX_BYTES ?= 1328000
 CLIENT_MAX_BYTES ?= 665600
 
 # The order of the agent's code. The kernel maps 64 KB around each page that is used, and all of that counts as
