@@ -115,7 +115,7 @@ static void expect(struct trial *self, const char *output, const char *expected)
 #define DENIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
 
 DENIAL_TEST(a_file_outside_is_certain_if_the_rights_allow_it) {
-  char *writable[] = {"in", NULL};
+  static char *writable[] = {"in", NULL};
   trial->fence.write_paths = writable;
   expect(trial, "touch: cannot touch 'out/1': Permission denied\n", "write! out/1\n");
   expect(trial, "touch: cannot touch 'locked/file': Permission denied\n", "");
@@ -132,7 +132,7 @@ DENIAL_TEST(a_path_is_found_in_the_messages_of_many_programs) {
       "cp: cannot create regular file \xE2\x80\x98%s/out/1\xE2\x80\x99: Permission denied",
       "install: (%s/out/1) permission denied",
   };
-  char *writable[] = {"in", NULL};
+  static char *writable[] = {"in", NULL};
   trial->fence.write_paths = writable;
   for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
     char text[256];
@@ -145,7 +145,7 @@ DENIAL_TEST(a_path_is_found_in_the_messages_of_many_programs) {
 
 DENIAL_TEST(each_denial_is_reported_once_and_only_a_few) {
   struct buffer text = {0}, expected = {0};
-  char *writable[] = {NULL};
+  static char *writable[] = {NULL};
   trial->fence.write_paths = writable;
   for (int i = 0; i < 2 * FILES; i++)
     buffer_add_format(&text, "touch: cannot touch 'out/%d': Permission denied\n", i / 2);
@@ -159,7 +159,7 @@ DENIAL_TEST(each_denial_is_reported_once_and_only_a_few) {
 }
 
 DENIAL_TEST(outside_the_read_paths_reading_is_denied) {
-  char *readable[] = {"in", NULL};
+  static char *readable[] = {"in", NULL};
   trial->fence.read_paths = readable;
   expect(trial, "cat: out/1: Permission denied", "read! out/1\n");
   expect(trial, "cat: in/file: Permission denied", "");
