@@ -192,7 +192,7 @@ static struct agent_process *start(const struct fence_trial *self, const struct 
   return agent_process_start(
       &(struct agent_setup){.arguments = arguments,
                             .directory = self->path,
-                            .uid = !is_here && container == NULL ? FENCE_USER : 0,
+                            .uid = !is_here && container == NULL ? FENCE_USER + (uid_t)getpid() : 0,
                             .container = is_here ? NULL : container,
                             .inherited_fd = input,
                             .prepare = prepare,

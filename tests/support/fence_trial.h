@@ -38,8 +38,9 @@ enum fence_place {
   FENCE_PLACES
 };
 
-/* The processes of FENCE_PLAIN are the only ones of this user. */
-#define FENCE_USER 54321
+/* The user of FENCE_PLAIN is this plus the pid of the test: a step that may kill all processes of
+   its user must not find those of another test, which runs at the same time. */
+#define FENCE_USER 100000
 
 struct fence_step {
   enum fence_place place;
