@@ -429,6 +429,12 @@ bool engine_await_dead_agents(struct frontend *frontend) {
   return world.commands % 2 == 0;
 }
 
+void engine_add_abilities(const struct frontend *frontend, const char *abi, const char *list,
+                          struct buffer *json) {
+  (void)frontend;
+  buffer_add_format(json, ",\"%s\":0,\"%s\":[]", abi, list);
+}
+
 void engine_touch(struct frontend *frontend) {
   (void)frontend;
 }
