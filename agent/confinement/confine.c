@@ -23,7 +23,7 @@ struct filter_code { /* struct sock_fprog */
 #define CALL_(NUMBER, A, B, C, D, E, ...)                                                          \
   raw_call(NUMBER, (long)(A), (long)(B), (long)(C), (long)(D), (long)(E))
 
-/* What lies behind the record. */
+/* The arrays behind the record. */
 static const struct confine_path *paths_of(const struct confine_record *self) {
   return (const struct confine_path *)(self + 1);
 }

@@ -41,7 +41,7 @@ struct confinement {
   unsigned own_missing;
   enum policy_network own_network;
   bool own_lets_udp_through;
-  int rules; /* 0: none */
+  int rules; /* the descriptor of the agent's own rule set; 0: none */
 };
 
 /* --- the kernel ------------------------------------------------------------------------------- */
@@ -314,9 +314,7 @@ static int add_own(struct confinement *self, struct error *error) {
 struct confinement *confinement_new(const struct confinement_options *options,
                                     struct error *error) {
   struct confinement *self = memory_allocate(sizeof *self);
-  *self = (struct confinement){
-      .options = options,
-  };
+  *self = (struct confinement){.options = options};
   examine_kernel(self);
   if (add_own(self, error) == 0)
     return self;

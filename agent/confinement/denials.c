@@ -218,6 +218,8 @@ static const char *const network_words[] = {"Could not resolve host",
                                             "getaddrinfo",
                                             "SocketException",
                                             NULL};
+
+/* How they report that a file is denied. Some begin with a capital letter, which is left out. */
 static const char *const file_words[] = {"ermission denied", "EACCES", "ross-device link", "EXDEV",
                                          NULL};
 

@@ -55,7 +55,8 @@ static void add_own_denial(struct step_policy *self, const struct step *step,
 
 void step_policy_find_denials(struct step_policy *self, const struct kind_context *context,
                               const struct step *step, const struct execution_result *end) {
-  if (!self->plan.has_fence || !execution_result_is_own(end) || execution_result_is_success(end))
+  if (!self->plan.has_fence || !execution_result_is_own(end) || execution_result_is_success(end) ||
+      end->errors.length == 0)
     return;
   if (!is_command(step)) {
     add_own_denial(self, step, &end->errors);
