@@ -83,6 +83,17 @@ FENCE_TEST(relative_paths_do_not_follow_a_link_to_the_working_directory) {
   assert_int_equal(unlink(link), 0);
 }
 
+/* The message has the beginning and the end of the path, which would show a part of the secret. */
+FENCE_TEST(a_secret_in_a_refused_path_is_masked_before_the_reason_is_cut) {
+  struct fence_outcome outcome;
+  const char *step = formatted("{'command':'true','env':{'S':'supersecretvalue'},'secrets':['S'],"
+                               "'fence':{'writePaths':['/%066dsupersecretvalue%0200d']}}",
+                               0, 0);
+  fence_trial_run(trial, &(struct fence_step){.json = step}, &outcome);
+  assert_non_null(strstr(outcome.answer, "fence.writePaths[0] /"));
+  assert_null(strstr(outcome.answer, "supers"));
+}
+
 /* The next step would run in the same supervisor, and its command has the scheduling of that. The
    field is the policy, 0 for SCHED_OTHER. */
 JOB_TEST(the_scheduling_that_a_confined_step_gave_its_supervisor_does_not_outlive_it) {
