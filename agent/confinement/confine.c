@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "agent/confinement/open_how.h"
@@ -166,57 +165,51 @@ static int set_limits(const struct confine_record *self, struct confine_failure 
   return 0;
 }
 
-union descriptor_message {
-  struct cmsghdr header;
-  char space[CMSG_SPACE(sizeof(int))];
-};
-
-static int send_listener(int socket, int listener, struct confine_failure *failure) {
-  union descriptor_message message;
-  char byte = 0;
-  struct iovec piece = {&byte, sizeof byte};
-  memset(&message, 0, sizeof message);
-  message.header.cmsg_level = SOL_SOCKET;
-  message.header.cmsg_type = SCM_RIGHTS;
-  message.header.cmsg_len = CMSG_LEN(sizeof listener);
-  memcpy(CMSG_DATA(&message.header), &listener, sizeof listener);
-  const struct msghdr header = {.msg_iov = &piece,
-                                .msg_iovlen = 1,
-                                .msg_control = &message,
-                                .msg_controllen = sizeof message};
-  const long result = CALL(SYS_sendmsg, socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-  (void)CALL(SYS_close, listener);
-  return result < 0 ? refuse(failure, "fence: the listener of the loopback network", result) : 0;
+/* Landlock and the filter demand it of a process without privileges. */
+static int give_up_privileges(struct confine_failure *failure) {
+  const long result = CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  return result < 0 ? refuse(failure, "fence: no_new_privs", result) : 0;
 }
 
-static int install_filter(const struct confine_record *self, int socket,
-                          struct confine_failure *failure) {
+int confine_install_filter(const struct confine_record *self, int *listener,
+                           struct confine_failure *failure) {
   const struct filter_code code = {(unsigned short)self->instruction_count, instructions_of(self)};
   const unsigned flags =
       SECCOMP_FILTER_FLAG_SPEC_ALLOW | (self->has_listener ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0);
+  if (self->instruction_count == 0)
+    return 0;
+  if (give_up_privileges(failure) != 0)
+    return -1;
   const long result = CALL(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &code);
   if (result < 0)
     return refuse(failure, "fence: a seccomp filter", result);
-  return self->has_listener ? send_listener(socket, (int)result, failure) : 0;
+  if (!self->has_listener)
+    return 0;
+  *listener = (int)result;
+  const long own = CALL(SYS_close_range, ~0U, ~0U, CLOSE_RANGE_UNSHARE);
+  return own < 0 ? refuse(failure, "fence: close_range", own) : 0;
 }
 
-int confine_apply(const struct confine_record *self, const struct confine_descriptors *descriptors,
-                  struct confine_failure *failure) {
-  const int rules =
-      confine_has_rules(self) ? confine_make_rules(self, descriptors->base, failure) : -1;
+/* The agent's rule set comes first: the step can only narrow it. */
+static int apply_rules(const struct confine_record *self, int base, int agent_rules,
+                       struct confine_failure *failure) {
+  const int rules = confine_has_rules(self) ? confine_make_rules(self, base, failure) : -1;
   if (confine_has_rules(self) && rules < 0)
     return -1;
-  const bool is_fenced = self->has_agent_rules || rules >= 0 || self->instruction_count > 0;
-  const long result = is_fenced ? CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) : 0;
-  if (result < 0)
-    return refuse(failure, "fence: no_new_privs", result);
-  if (self->has_agent_rules && restrict_self(descriptors->agent_rules, failure) != 0)
-    return -1;
-  if (rules >= 0 && restrict_self(rules, failure) != 0)
-    return -1;
+  int result = give_up_privileges(failure);
+  if (result == 0 && self->has_agent_rules)
+    result = restrict_self(agent_rules, failure);
+  if (result == 0 && rules >= 0)
+    result = restrict_self(rules, failure);
   if (rules >= 0)
     (void)CALL(SYS_close, rules);
-  if (self->instruction_count > 0 && install_filter(self, descriptors->socket, failure) != 0)
+  return result;
+}
+
+int confine_restrict(const struct confine_record *self, int base, int agent_rules,
+                     struct confine_failure *failure) {
+  const bool has_any = self->has_agent_rules || confine_has_rules(self);
+  if (has_any && apply_rules(self, base, agent_rules, failure) != 0)
     return -1;
-  return set_limits(self, failure); /* afterwards, because the filter may need a descriptor */
+  return set_limits(self, failure); /* afterwards, because the rules need descriptors */
 }

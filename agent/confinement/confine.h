@@ -66,14 +66,16 @@ struct confine_failure {
 int confine_make_rules(const struct confine_record *self, int base,
                        struct confine_failure *failure);
 
-/* Descriptors that a record may need; -1: none. */
-struct confine_descriptors {
-  int base;        /* see confine_make_rules */
-  int agent_rules; /* the rule set of the agent's own policy */
-  int socket;      /* the listener of the filter is sent through it */
-};
+/* Confining takes two calls. If one fails, it returns -1 with the reason; then this process may be
+   confined in part, and must not execute anything. */
 
-/* Confines this process. Returns 0, or -1 with the reason: then this process may be confined in
-   part, and must do nothing more. */
-int confine_apply(const struct confine_record *self, const struct confine_descriptors *descriptors,
-                  struct confine_failure *failure);
+/* Installs the filter, if the record has one. If that has a listener, `*listener` becomes its
+   close-on-exec descriptor. Another process with which this one shares its descriptors keeps the
+   listener: this process gets copies of its own. Returns 0 or -1. */
+int confine_install_filter(const struct confine_record *self, int *listener,
+                           struct confine_failure *failure);
+
+/* Restricts files, ports and resources. `base` is that of confine_make_rules; `agent_rules` the
+   rule set of the agent's own policy, if the record has_agent_rules. Returns 0 or -1. */
+int confine_restrict(const struct confine_record *self, int base, int agent_rules,
+                     struct confine_failure *failure);

@@ -89,7 +89,8 @@ static bool is_recent(void) {
 bool loopback_is_supported(void) {
   const uint32_t action = SECCOMP_RET_USER_NOTIF;
   struct seccomp_notif_sizes sizes = {0};
-  return is_recent() && syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 &&
+  return is_recent() && syscall(SYS_close_range, ~0U, ~0U, CLOSE_RANGE_UNSHARE) == 0 &&
+         syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 &&
          syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == 0 &&
          sizes.notif <= sizeof(union request) && sizes.response <= sizeof(union response) &&
          syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, NULL) !=

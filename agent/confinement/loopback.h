@@ -13,12 +13,14 @@
  * Everything is decided by the values of registers, which the kernel copied. The memory of the step
  * is never read, so the step has nothing to change in between.
  *
- * The child that becomes the step installs the filter with SECCOMP_FILTER_FLAG_NEW_LISTENER and
- * passes the listener to its supervisor, which calls loopback_answer whenever poll(2) reports
- * anything for it. If the supervisor ends, the kernel answers with ENOSYS.
+ * The child that becomes the step installs the filter with SECCOMP_FILTER_FLAG_NEW_LISTENER while
+ * it shares the descriptors of its supervisor, so the supervisor has the listener, too. The
+ * supervisor calls loopback_answer whenever poll(2) reports anything for it. If the supervisor
+ * ends, the kernel answers with ENOSYS.
  */
 
-/* Whether the kernel can do this: the filter, and handing a socket over (Linux 5.14). */
+/* Whether the kernel can do this: the filter, handing a socket over (Linux 5.14), and ending the
+   sharing. */
 bool loopback_is_supported(void);
 
 /* The most requests that one call answers. The others wait for the next call. */

@@ -1,7 +1,12 @@
 #pragma once
 
 /* The kernel's interface to seccomp filters that several files use, of linux/seccomp.h, which musl
-   does not have. */
+   does not have; and of linux/close_range.h the flag with which a process gets its own copies of
+   the descriptors that it shares. */
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
 
 #define SECCOMP_SET_MODE_FILTER 1
 #define SECCOMP_GET_ACTION_AVAIL 2

@@ -256,15 +256,26 @@ static void set_failure(struct exec_failure *failure, enum exec_stage stage, int
                  subject, separator, reason.before, reason.detail, reason.after);
 }
 
-bool exec_command_confine(const struct confine_record *record,
-                          const struct confine_descriptors *descriptors,
-                          struct exec_failure *failure) {
-  struct confine_failure why = {.whole = failure->whole, .whole_size = sizeof failure->whole};
-  if (confine_apply(record, descriptors, &why) == 0)
+/* `result` is of confine.h. */
+static bool is_confined(int result, const struct confine_failure *why,
+                        struct exec_failure *failure) {
+  if (result == 0)
     return true;
   failure->stage = EXEC_REFUSED;
-  failure->reason = why.reason;
+  failure->reason = why->reason;
   return false;
+}
+
+bool exec_command_install_filter(const struct confine_record *record, int *listener,
+                                 struct exec_failure *failure) {
+  struct confine_failure why = {.whole = failure->whole, .whole_size = sizeof failure->whole};
+  return is_confined(confine_install_filter(record, listener, &why), &why, failure);
+}
+
+bool exec_command_restrict(const struct confine_record *record, int base, int agent_rules,
+                           struct exec_failure *failure) {
+  struct confine_failure why = {.whole = failure->whole, .whole_size = sizeof failure->whole};
+  return is_confined(confine_restrict(record, base, agent_rules, &why), &why, failure);
 }
 
 void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
@@ -462,7 +473,8 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
       !enter_directory(self, directory, failure, &in_directory))
     return;
   set_pwd(self, variable);
-  if (self->record != NULL && !exec_command_confine(self->record, &self->descriptors, failure))
+  if (self->record != NULL &&
+      !exec_command_restrict(self->record, self->base, self->agent_rules, failure))
     return;
   reset_signals();
   struct path_search search = {.error = ENOENT};

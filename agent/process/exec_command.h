@@ -33,7 +33,7 @@ enum exec_stage {
 struct exec_failure {
   enum exec_stage stage;
   struct error reason;         /* with the name of the command or the directory; not of EXEC_DONE */
-  char whole[EXEC_REASON_MAX]; /* the reason uncut; only of exec_command */
+  char whole[EXEC_REASON_MAX]; /* the reason uncut; not of EXEC_NO_PROCESS */
 };
 
 /* The texts stay valid until the command is executed. */
@@ -47,11 +47,11 @@ struct exec_command {
      of that name; 0: none. */
   size_t home_at;
   const struct confine_record *record; /* see confine.h; NULL: it is not confined */
-  struct confine_descriptors descriptors;
+  int base, agent_rules;               /* see confine_restrict */
 };
 
 /*
- * Enters the directory, confines the process, and executes the command with an empty signal mask.
+ * Enters the directory, restricts the process, and executes the command with an empty signal mask.
  * Returns only if that fails. A child that shares the memory of its supervisor calls it. So it
  * allocates nothing, never reads errno, and changes only `failure`, errno, and what belongs to this
  * process alone.
@@ -68,10 +68,11 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
 void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
                           const char *path, int exec_errno);
 
-/* Confines this process by a record. Returns whether it is confined; else the failure is set. */
-bool exec_command_confine(const struct confine_record *record,
-                          const struct confine_descriptors *descriptors,
-                          struct exec_failure *failure);
+/* The two calls of confine.h that confine this process. Return false with the failure. */
+bool exec_command_install_filter(const struct confine_record *record, int *listener,
+                                 struct exec_failure *failure);
+bool exec_command_restrict(const struct confine_record *record, int base, int agent_rules,
+                           struct exec_failure *failure);
 
 /* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);

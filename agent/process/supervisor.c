@@ -7,9 +7,14 @@
  * A command's child runs on this process's memory until it executes the command, so nothing is
  * copied. Unlike after vfork(2), this process goes on, because the child may wait long: at the
  * gate, or for a dead file system; and execve(2) does not wake it, which would cost 5 % of a step.
- * The child has its own stack, allocates nothing, and changes nothing here but errno, which the two
- * share. So the child never reads errno, and code that reads it here while a child waits must be
- * correct for any value. The memory that the child reads stays until the command has ended.
+ * The child has its own stack, allocates nothing, and changes nothing here but `listener`, the
+ * failure in the page, and errno, which the two share. So the child never reads errno, and code
+ * that reads it here while a child waits must be correct for any value. The memory that the child
+ * reads stays until the command has ended.
+ *
+ * A child whose filter has a listener shares the descriptors, too, until it has installed the
+ * filter: so this process has the listener without a message. Until then it keeps the descriptors
+ * of the task open. All others are close-on-exec.
  *
  * A command's status is stored before the command is reaped, so that it is known even if somebody
  * kills the supervisor.
@@ -43,6 +48,7 @@
 #include "agent/process/supervisor_message.h"
 #include "agent/process/supervisor_page.h"
 #include "base/check.h"
+#include "base/raw_call.h"
 
 /* Descriptors: the directory in which it began, to which it returns after work; and the rule set of
    the agent's own policy, if it has one. */
@@ -85,21 +91,21 @@ struct supervision {
   bool has_ended;  /* SUPERVISOR_ENDED was sent */
   bool agent_died; /* or has closed the socket */
   bool is_leaving;
-  int obeyed;         /* enum supervisor_order */
-  int walk_ms;        /* the next pause: see KILL_WALK_MS */
-  long floor_kib;     /* see measure_floor */
-  bool has_grown;     /* by work, since the floor was measured */
-  bool has_forgotten; /* the agent's secrets */
-  ino_t pipes[2];     /* of the command's output; 0: it is no pipe */
-  /* Of a command with `network: "loopback"`; -1: none. The child sends the listener, through which
-     its processes ask for sockets, to the socket. */
-  int listener_socket, listener;
+  int obeyed;                   /* enum supervisor_order */
+  int walk_ms;                  /* the next pause: see KILL_WALK_MS */
+  long floor_kib;               /* see measure_floor */
+  bool has_grown;               /* by work, since the floor was measured */
+  bool has_forgotten;           /* the agent's secrets */
+  ino_t pipes[2];               /* of the command's output; 0: it is no pipe */
+  bool has_listener;            /* its processes ask this one for sockets: see loopback.h */
   bool lets_udp_through;        /* see struct filter_rules */
+  atomic_int listener;          /* the child stores it; -1: not yet, or closed */
   bool is_confined;             /* the task has a record of how it is confined */
   struct scheduling scheduling; /* of this process at its start */
   struct supervisor_message message;
   char *body;               /* of the message; NULL: released */
   int descriptors[3];       /* of the message */
+  bool holds_descriptors;   /* see release_descriptors */
   struct exec_command exec; /* what a command's child executes, */
   int nice;                 /* with this nice value */
   pid_t own_pid;
@@ -164,6 +170,11 @@ static void close_above(int last) {
   int end = limit.rlim_max < DESCRIPTORS_MAX ? (int)limit.rlim_max : DESCRIPTORS_MAX;
   for (int fd = last + 1; fd < end; fd++)
     (void)close(fd);
+}
+
+/* Closes what is not this process's own. */
+static void close_others(const struct supervision *self) {
+  close_above(self->options->rules_fd > 0 ? SUPERVISOR_RULES : SUPERVISOR_DIRECTORY);
 }
 
 #define IOPRIO_WHO_PROCESS 1 /* of linux/ioprio.h */
@@ -315,20 +326,45 @@ static void wait_at_gate(struct supervisor_page *page) {
     (void)syscall(SYS_futex, &page->gate, FUTEX_WAIT, SUPERVISOR_GATE_CLOSED, NULL, NULL, 0);
 }
 
+/* Installs the filter of the child's record, and wakes the supervisor if it has a listener. */
+static bool install_filter(struct supervision *self) {
+  int listener = -1;
+  if (!exec_command_install_filter(self->exec.record, &listener, &self->page->failure))
+    return false;
+  if (listener < 0)
+    return true;
+  atomic_store(&self->listener, listener);
+  (void)raw_call(SYS_kill, self->own_pid, SIGCONT, 0, 0, 0);
+  return true;
+}
+
 /* AddressSanitizer does not know the child's stack. */
 __attribute__((no_sanitize("address"))) static int run_child(void *context) {
-  const struct supervision *self = context;
+  struct supervision *self = context;
   (void)setsid();
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (int i = 0; i < 3; i++)
+  if (getppid() != self->own_pid)
+    _exit(127); /* the supervisor died before prctl */
+  const bool is_ready = self->exec.record == NULL || install_filter(self);
+  for (int i = 0; i < 3 && is_ready; i++)
     (void)dup2(self->descriptors[i], i);
   (void)setpriority(PRIO_PROCESS, 0, self->nice);
   (void)setrlimit(RLIMIT_NOFILE, &self->options->open_files);
-  if (getppid() != self->own_pid)
-    _exit(127); /* the supervisor died before prctl */
   wait_at_gate(self->page);
-  exec_command(&self->exec, &self->page->failure);
+  if (is_ready)
+    exec_command(&self->exec, &self->page->failure);
   _exit(127);
+}
+
+/* If an emulator refuses a process that shares memory, the child gets a copy. */
+static pid_t make_child(struct supervision *self) {
+  void *stack = self->child_stack + sizeof self->child_stack;
+  if (self->has_listener)
+    return clone(run_child, stack, CLONE_VM | CLONE_FILES | SIGCHLD, self);
+  pid_t pid = clone(run_child, stack, CLONE_VM | SIGCHLD, self);
+  if (pid < 0 && errno == EINVAL)
+    pid = clone(run_child, stack, SIGCHLD, self);
+  return pid;
 }
 
 static void close_all(const int descriptors[3]) {
@@ -336,13 +372,14 @@ static void close_all(const int descriptors[3]) {
     close(descriptors[i]);
 }
 
-/* If an emulator refuses a process that shares memory, the child gets a copy. */
-static pid_t make_child(struct supervision *self) {
-  void *stack = self->child_stack + sizeof self->child_stack;
-  pid_t pid = clone(run_child, stack, CLONE_VM | SIGCHLD, self);
-  if (pid < 0 && errno == EINVAL)
-    pid = clone(run_child, stack, SIGCHLD, self);
-  return pid;
+/* Closes the descriptors of the message as soon as the child has its own. */
+static void release_descriptors(struct supervision *self) {
+  const bool are_shared =
+      self->has_listener && self->command > 0 && atomic_load(&self->listener) < 0;
+  if (!self->holds_descriptors || are_shared)
+    return;
+  close_all(self->descriptors);
+  self->holds_descriptors = false;
 }
 
 /* Returns how the task is confined; NULL: not at all. */
@@ -371,7 +408,8 @@ static void point_to_texts(struct supervision *self) {
       .directory_may_be_missing = message->directory_may_be_missing,
       .home_at = message->home_at,
       .record = record_of(self),
-      .descriptors = {SUPERVISOR_DIRECTORY, SUPERVISOR_RULES, -1},
+      .base = SUPERVISOR_DIRECTORY,
+      .agent_rules = SUPERVISOR_RULES,
   };
 }
 
@@ -399,63 +437,23 @@ static ino_t pipe_number(int fd) {
   return fstat(fd, &pipe) == 0 && S_ISFIFO(pipe.st_mode) ? pipe.st_ino : 0;
 }
 
-/* Makes the sockets through which the child sends its listener. Returns 0, or the errno. */
-static int open_listener(struct supervision *self) {
-  int ends[2];
-  if (self->exec.record == NULL || !self->exec.record->has_listener)
-    return 0;
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return errno;
-  self->listener_socket = ends[0];
-  self->exec.descriptors.socket = ends[1];
-  self->lets_udp_through = self->exec.record->lets_udp_through;
-  return 0;
-}
-
-static void close_listener(struct supervision *self) {
-  for (int i = 0; i < 2; i++) {
-    int *fd = i == 0 ? &self->listener_socket : &self->listener;
-    if (*fd >= 0)
-      close(*fd);
-    *fd = -1;
-  }
-}
-
-static void receive_listener(struct supervision *self) {
-  union {
-    struct cmsghdr header;
-    char space[CMSG_SPACE(sizeof(int))];
-  } control;
-  char byte;
-  struct iovec piece = {&byte, sizeof byte};
-  struct msghdr header = {.msg_iov = &piece,
-                          .msg_iovlen = 1,
-                          .msg_control = &control,
-                          .msg_controllen = sizeof control};
-  const ssize_t length = recvmsg(self->listener_socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  const struct cmsghdr *rights = length > 0 ? CMSG_FIRSTHDR(&header) : NULL;
-  close_listener(self);
-  if (rights != NULL && rights->cmsg_type == SCM_RIGHTS)
-    memcpy(&self->listener, CMSG_DATA(rights), sizeof self->listener);
-}
-
-static pid_t make_child_with_listener(struct supervision *self) {
-  const int error = open_listener(self);
-  const pid_t pid = error == 0 ? make_child(self) : -1;
-  const int fork_errno = error == 0 ? errno : error;
-  if (self->exec.descriptors.socket >= 0)
-    close(self->exec.descriptors.socket);
-  if (pid < 0)
-    close_listener(self);
-  errno = fork_errno;
-  return pid;
+/* Nobody asks any more. A child that was killed has perhaps not stored its listener. */
+static void forget_listener(struct supervision *self) {
+  if (!self->has_listener)
+    return;
+  close_others(self);
+  atomic_store(&self->listener, -1);
+  self->has_listener = false;
 }
 
 static void start_command(struct supervision *self) {
   point_to_texts(self);
   if (self->has_grown || self->message.in_file)
     measure_floor(self);
-  pid_t pid = make_child_with_listener(self);
+  self->has_listener = self->exec.record != NULL && self->exec.record->has_listener;
+  self->lets_udp_through = self->has_listener && self->exec.record->lets_udp_through;
+  self->holds_descriptors = true;
+  pid_t pid = make_child(self);
   if (pid < 0) {
     const int fork_errno = errno;
     (void)error_set(&self->page->failure.reason, "cannot start %.100s: %s", self->exec.argv[0],
@@ -464,8 +462,8 @@ static void start_command(struct supervision *self) {
   }
   for (int i = 0; i < 2; i++)
     self->pipes[i] = pipe_number(self->descriptors[1 + i]);
-  close_all(self->descriptors);
   self->command = pid > 0 ? pid : 0;
+  release_descriptors(self);
   atomic_store(&self->page->pid, self->command);
 }
 
@@ -500,9 +498,10 @@ static void confine_work(struct supervision *self, struct confine_record *record
       limit->soft = smaller(limit->soft + used, own.rlim_max);
       limit->hard = smaller(limit->hard + used, own.rlim_max);
     }
-  (void)exec_command_confine(
-      record, &(struct confine_descriptors){SUPERVISOR_DIRECTORY, SUPERVISOR_RULES, -1},
-      &self->page->failure);
+  int listener; /* there is none: work needs no network */
+  if (exec_command_install_filter(record, &listener, &self->page->failure))
+    (void)exec_command_restrict(record, SUPERVISOR_DIRECTORY, SUPERVISOR_RULES,
+                                &self->page->failure);
 }
 
 /* The supervisor has a copy of the agent's memory. A command never sees it, but work reads
@@ -533,7 +532,7 @@ static void do_work(struct supervision *self) {
 static void tidy_after_work(struct supervision *self) {
   self->is_leaving |= self->is_confined; /* it stays so */
   self->has_grown = true;
-  close_above(self->options->rules_fd > 0 ? SUPERVISOR_RULES : SUPERVISOR_DIRECTORY);
+  close_others(self);
   (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
   self->is_leaving |= is_large(self) || fchdir(SUPERVISOR_DIRECTORY) != 0;
 }
@@ -573,19 +572,17 @@ static void wait_for_event(struct supervision *self, int milliseconds) {
   static const uint64_t mask = ~(UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGCONT - 1));
   struct pollfd sockets[] = {
       {.fd = self->agent_died ? -1 : SUPERVISOR_SOCKET, .events = self->is_busy ? 0 : POLLIN},
-      {.fd = self->listener_socket, .events = POLLIN},
-      {.fd = self->listener, .events = POLLIN}};
+      {.fd = atomic_load(&self->listener), .events = POLLIN}};
   struct timespec limit = {.tv_sec = milliseconds / 1000,
                            .tv_nsec = (long)(milliseconds % 1000) * 1000000};
-  const bool has_listener = self->listener_socket >= 0 || self->listener >= 0;
-  long ready = syscall(SYS_ppoll, sockets, has_listener ? 3 : 1, milliseconds < 0 ? NULL : &limit,
-                       &mask, sizeof mask);
+  long ready = syscall(SYS_ppoll, sockets, sockets[1].fd >= 0 ? 2 : 1,
+                       milliseconds < 0 ? NULL : &limit, &mask, sizeof mask);
   if (ready <= 0)
     return;
-  if (sockets[1].revents != 0)
-    receive_listener(self);
-  if (sockets[2].revents != 0 && !loopback_answer(self->listener, self->lets_udp_through))
-    close_listener(self);
+  if (sockets[1].revents != 0 && !loopback_answer(sockets[1].fd, self->lets_udp_through)) {
+    close(sockets[1].fd);
+    atomic_store(&self->listener, -1);
+  }
   if ((sockets[0].revents & POLLIN) != 0)
     receive_message(self);
   else if (sockets[0].revents != 0)
@@ -597,10 +594,11 @@ static void supervise_tree(struct supervision *self) {
   int handled = children_handle(&handler, self);
   bool is_empty = handled < 0;
   CHECK(!is_empty || self->command == 0);
+  release_descriptors(self);
   bool has_changed = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
   self->has_ended |= has_changed;
   if (is_empty) {
-    close_listener(self);
+    forget_listener(self);
     self->is_leaving |= self->is_confined && was_rescheduled(self);
     self->is_busy = false;
     self->obeyed = SUPERVISOR_ORDER_NONE;
@@ -627,7 +625,7 @@ void supervisor_main(const struct supervisor_options *options, pid_t agent,
   self.agent = agent;
   self.page = page;
   set_up(options->rules_fd);
-  self.listener_socket = self.listener = -1;
+  atomic_store(&self.listener, -1);
   self.own_pid = getpid();
   self.scheduling = read_scheduling();
   self.nice = getpriority(PRIO_PROCESS, 0) + options->nice;
