@@ -16,6 +16,7 @@ static void exec_program(const struct stdio_host_setup *setup) {
   for (size_t i = 0; setup->variables != NULL && setup->variables[i] != NULL; i++)
     (void)putenv((char *)(uintptr_t)setup->variables[i]);
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGHUP, SIG_DFL); /* which nohup ignores */
   if (program != NULL && (setup->directory == NULL || chdir(setup->directory) == 0))
     execv(program, (char **)(uintptr_t)arguments);
   _exit(AGENT_PROCESS_NO_START);
