@@ -245,7 +245,8 @@ static void emit_network(struct assembler *self, const struct filter_rules *rule
     const bool asks = filter_asks(rules);
     label granted = asks ? emit_return(self, SECCOMP_RET_USER_NOTIF) : self->allow;
     label internet = emit_internet(self, granted, !asks || rules->lets_udp_through);
-    next = emit(self, IF, internet, next, AF_INET6);
+    label internet6 = asks ? emit_return(self, SECCOMP_RET_ERRNO | EAFNOSUPPORT) : internet;
+    next = emit(self, IF, internet6, next, AF_INET6);
     next = emit(self, IF, internet, next, AF_INET);
     parts[SOCKET] = next;
     parts[OPTION] = emit_options(self, !asks);

@@ -30,14 +30,15 @@
  * Network. Only these sockets can be made; all others are EACCES:
  *
  *   POLICY_NETWORK_NONE      UNIX and netlink sockets
- *   POLICY_NETWORK_LOOPBACK  also TCP sockets, which the supervisor makes (loopback.h)
+ *   POLICY_NETWORK_LOOPBACK  also TCP sockets of IPv4, which the supervisor makes (loopback.h)
  *   POLICY_NETWORK_PORTS     also TCP and UDP sockets; Landlock restricts the ports of TCP
  *
  * io_uring, which would make sockets without a system call, and the system calls of other
  * architectures (32-bit programs) do not exist (ENOSYS). With TCP sockets, the filter also rejects
  * what Landlock's rules for ports do not cover: MSG_FASTOPEN (EACCES), and TCP_ULP (ENOENT), which
  * can turn a socket into an SMC socket. With LOOPBACK, no socket can be bound to another interface
- * (EPERM).
+ * (EPERM), and there is no IPv6 (EAFNOSUPPORT, as on a host without it): the scope of a link-local
+ * address that a process binds to replaces the interface, also if bind(2) fails.
  */
 
 /* Of struct sock_filter in linux/filter.h. */

@@ -100,10 +100,9 @@ bool loopback_is_supported(void) {
 
 /* The filter has checked these values already. */
 static bool may_have(const struct seccomp_notif *notif, bool lets_udp_through) {
-  const int domain = (int)notif->data.arguments[0];
   const int type = (int)notif->data.arguments[1] & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
   const int protocol = (int)notif->data.arguments[2];
-  if (notif->data.number != SYS_socket || (domain != AF_INET && domain != AF_INET6))
+  if (notif->data.number != SYS_socket || (int)notif->data.arguments[0] != AF_INET)
     return false;
   if (type == SOCK_STREAM)
     return protocol == 0 || protocol == IPPROTO_TCP;

@@ -5,7 +5,7 @@
 /*
  * Makes the sockets of a step whose network is the loopback interface. A network namespace of its
  * own would need privileges. Instead, the step's system call filter (filter.h) passes each
- * socket(2) of TCP on to the supervisor of the step. The supervisor makes the socket, binds it to
+ * socket(2) of TCP over IPv4 on to the supervisor of the step. It makes the socket, binds it to
  * the loopback interface while nobody else has it, and installs it in the process that asked. The
  * kernel does not let a process without CAP_NET_RAW undo the binding, and the filter does not let
  * the others. What such a socket accepts is bound, too.

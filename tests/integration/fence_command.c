@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -422,6 +423,15 @@ static long answered(int fd) {
   return -1;
 }
 
+/* The kernel takes the interface of a link-local address for that of the socket, also if it does
+   not have the address. */
+static void take_interface(int fd) {
+  struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                 .sin6_scope_id = if_nametoindex("fence0")};
+  (void)inet_pton(AF_INET6, "fe80::1234", &address.sin6_addr);
+  (void)bind(fd, (struct sockaddr *)&address, sizeof address);
+}
+
 static long sent_with(const char *how, int fd, const struct peer *peer) {
   struct iovec bytes = {PING, sizeof PING - 1};
   struct mmsghdr many = {.msg_hdr = {.msg_name = (void *)&peer->address,
@@ -437,6 +447,8 @@ static long sent_with(const char *how, int fd, const struct peer *peer) {
     return sendmsg(fd, &many.msg_hdr, MSG_FASTOPEN);
   if (strcmp(how, "sendmmsg") == 0)
     return sendmmsg(fd, &many, 1, MSG_FASTOPEN);
+  if (strcmp(how, "scoped") == 0)
+    take_interface(fd);
   int one = 1;
   if (strcmp(how, "option") == 0 &&
       setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &one, sizeof one) != 0)
@@ -590,7 +602,7 @@ static long do_unbind(char **arguments) {
 /* The flags of a socket are those that were asked for. */
 static long do_flags(char **arguments) {
   (void)arguments;
-  int plain = socket(AF_INET, SOCK_STREAM, 0), other = socket(AF_INET6, SOCK_STREAM, IPPROTO_TCP);
+  int plain = socket(AF_INET, SOCK_STREAM, 0), other = socket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
   int both = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
   if (plain < 0 || both < 0 || other < 0)
     return -1;

@@ -296,6 +296,8 @@ TEST(without_rules_everything_is_allowed) {
   { ALLOWED, ASKED, ASKED, FAILS(EACCES) }
 #define UDP                                                                                        \
   { ALLOWED, FAILS(EACCES), ASKED, FAILS(EACCES) }
+#define IPV6                                                                                       \
+  { ALLOWED, FAILS(EAFNOSUPPORT), FAILS(EAFNOSUPPORT), FAILS(EACCES) }
 #define NEVER EVERYWHERE(FAILS(EACCES))
 
 /* POLICY_NETWORK_PORTS, LOOPBACK, the same with UDP, NONE. */
@@ -311,11 +313,13 @@ static const struct {
     {{"socket", {AF_NETLINK, SOCK_RAW, 0}}, EVERYWHERE(ALLOWED)},
     {{"socket", {AF_INET, SOCK_STREAM, 0}}, TCP},
     {{"socket", {AF_INET, SOCK_STREAM, IPPROTO_TCP}}, TCP},
-    {{"socket", {AF_INET6, SOCK_STREAM, 0}}, TCP},
-    {{"socket", {AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP}}, TCP},
+    {{"socket", {AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP}}, TCP},
+    {{"socket", {AF_INET6, SOCK_STREAM, 0}}, IPV6},
+    {{"socket", {AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP}}, IPV6},
     {{"socket", {UPPER | AF_INET, UPPER | SOCK_STREAM, UPPER | IPPROTO_TCP}}, TCP},
     {{"socket", {AF_INET, SOCK_DGRAM, 0}}, UDP},
-    {{"socket", {AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP}}, UDP},
+    {{"socket", {AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP}}, UDP},
+    {{"socket", {AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP}}, IPV6},
     {{"socket", {AF_INET, SOCK_STREAM, IPPROTO_MPTCP}}, NEVER},
     {{"socket", {AF_INET, SOCK_STREAM, IPPROTO_SCTP}}, NEVER},
     {{"socket", {AF_INET, SOCK_STREAM, IPPROTO_UDP}}, NEVER},

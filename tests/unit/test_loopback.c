@@ -5,7 +5,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
-#include <netinet/ip6.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
@@ -138,15 +137,11 @@ static void run(const struct filter_rules *rules, int (*body)(void)) {
 union address {
   struct sockaddr any;
   struct sockaddr_in v4;
-  struct sockaddr_in6 v6;
 };
 
 static socklen_t make_address(union address *self, const char *text, in_port_t port) {
   *self = (union address){.v4 = {.sin_family = AF_INET, .sin_port = port}};
-  if (inet_pton(AF_INET, text, &self->v4.sin_addr) == 1)
-    return sizeof self->v4;
-  *self = (union address){.v6 = {.sin6_family = AF_INET6, .sin6_port = port}};
-  return inet_pton(AF_INET6, text, &self->v6.sin6_addr) == 1 ? sizeof self->v6 : 0;
+  return inet_pton(AF_INET, text, &self->v4.sin_addr) == 1 ? sizeof self->v4 : 0;
 }
 
 static in_port_t port_of(int fd) {
@@ -156,14 +151,14 @@ static in_port_t port_of(int fd) {
 }
 
 /* A server at one address and a client that connects to another one. */
-static int talk(int family, const char *server_address, const char *client_address) {
+static int talk(const char *server_address, const char *client_address) {
   union address address;
   char byte = 0;
-  int listener = socket(family, SOCK_STREAM, 0);
+  int listener = socket(AF_INET, SOCK_STREAM, 0);
   NEED(listener >= 0);
   NEED(bind(listener, &address.any, make_address(&address, server_address, 0)) == 0);
   NEED(listen(listener, 1) == 0);
-  int client = socket(family, SOCK_STREAM, IPPROTO_TCP);
+  int client = socket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
   NEED(client >= 0);
   NEED(connect(client, &address.any, make_address(&address, client_address, port_of(listener))) ==
        0);
@@ -182,9 +177,7 @@ static int talk(int family, const char *server_address, const char *client_addre
 }
 
 static int talk_everywhere(void) {
-  return talk(AF_INET, "127.0.0.1", "127.0.0.1") || talk(AF_INET, "0.0.0.0", "127.0.0.2") ||
-         talk(AF_INET6, "::1", "::1") || talk(AF_INET6, "::", "::ffff:127.0.0.1") ||
-         talk(AF_INET6, "::ffff:127.0.0.1", "::ffff:127.0.0.1");
+  return talk("127.0.0.1", "127.0.0.1") || talk("0.0.0.0", "127.0.0.2");
 }
 
 SUPPORTED_TEST(server_and_client_of_a_step_meet_over_loopback) {
@@ -215,17 +208,33 @@ static int is_refused(int family, int type, int protocol) {
 
 static int refuse_others(void) {
   return is_refused(AF_INET, SOCK_STREAM, IPPROTO_MPTCP) || is_refused(AF_INET, SOCK_RAW, 1) ||
-         is_refused(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6) ||
+         is_refused(AF_INET, SOCK_DGRAM, IPPROTO_ICMP) ||
          is_refused(AF_INET, SOCK_STREAM | 0x100, 0) || is_refused(AF_PACKET, SOCK_RAW, 0);
 }
 
 static int refuse_udp(void) {
-  return refuse_others() || is_refused(AF_INET, SOCK_DGRAM, 0) ||
-         is_refused(AF_INET6, SOCK_DGRAM, IPPROTO_UDP);
+  return refuse_others() || is_refused(AF_INET, SOCK_DGRAM, 0);
 }
 
 SUPPORTED_TEST(other_sockets_are_refused) {
   run(&tcp_rules, refuse_udp);
+}
+
+static int lack_ipv6(void) {
+  static const int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_STREAM | SOCK_CLOEXEC, SOCK_RAW};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    NEED(socket(AF_INET6, types[i], 0) < 0 && errno == EAFNOSUPPORT);
+  return 0;
+}
+
+/* Binding to a link-local address would undo the binding to the interface. */
+SUPPORTED_TEST(there_is_no_ipv6) {
+  run(&tcp_rules, lack_ipv6);
+  run(&udp_rules, lack_ipv6);
+}
+
+static int refuse_ipv6(void) {
+  return is_refused(AF_INET6, SOCK_STREAM, 0) || is_refused(AF_INET6, SOCK_DGRAM, IPPROTO_UDP);
 }
 
 /* A filter that asks for every socket. */
@@ -240,6 +249,8 @@ SUPPORTED_TEST(the_supervisor_refuses_what_the_filter_let_through) {
   struct step step = start_with(&program, refuse_udp);
   serve(&step, false);
   step = start_with(&program, refuse_others);
+  serve(&step, true);
+  step = start_with(&program, refuse_ipv6);
   serve(&step, true);
 }
 
@@ -382,32 +393,26 @@ SUPPORTED_TEST(without_a_supervisor_no_socket_is_made) {
 
 /* --- another network -------------------------------------------------------------------------- */
 
-static int bound_socket(int family, const char *host) {
+static int bound_socket(const char *host) {
   union address address;
-  int fd = socket(family, SOCK_STREAM, 0);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
   if (bind(fd, &address.any, make_address(&address, host, 0)) == 0)
     return fd;
   close(fd);
   return -1;
 }
 
-/* A network namespace in which every packet to 10.9.9.0/24 and fd09::/64, except to the first
-   address, comes out of a descriptor. Returns -1 if this process cannot have it. */
+/* A network namespace in which every packet to 10.9.9.0/24, except to the first address, comes out
+   of a descriptor. Returns -1 if this process cannot have it. */
 static int open_network(void) {
   struct ifreq interface = {.ifr_name = "other0", .ifr_flags = IFF_TUN | IFF_NO_PI};
   struct sockaddr_in *address = (struct sockaddr_in *)&interface.ifr_addr;
-  struct { /* struct in6_ifreq of linux/ipv6.h */
-    struct in6_addr address;
-    uint32_t prefix;
-    int interface;
-  } six = {.prefix = 64};
   if (unshare(CLONE_NEWNET) != 0)
     return -1;
   int tun = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (tun < 0 || ioctl(tun, TUNSETIFF, &interface) != 0)
     return -1;
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  int fd6 = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
   bool works = ioctl(fd, SIOCSIFFLAGS, &loopback) == 0;
   *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(0x0a090901)}};
@@ -416,19 +421,8 @@ static int open_network(void) {
   works = works && ioctl(fd, SIOCSIFNETMASK, &interface) == 0;
   interface.ifr_flags = IFF_UP;
   works = works && ioctl(fd, SIOCSIFFLAGS, &interface) == 0;
-  six.interface = (int)if_nametoindex("other0");
-  works = works && inet_pton(AF_INET6, "fd09::1", &six.address) == 1 &&
-          ioctl(fd6, SIOCSIFADDR, &six) == 0;
   close(fd);
-  close(fd6);
   return works ? tun : -1;
-}
-
-/* The kernel lets an IPv6 address be used a moment after it was set. */
-static bool is_usable(void *context) {
-  int fd = bound_socket(AF_INET6, context);
-  close(fd);
-  return fd >= 0;
 }
 
 static bool can_open_network(void) {
@@ -452,8 +446,8 @@ static int knock(int fd, const char *host) {
   return 0;
 }
 
-static int socket_with(int family, int level, int option, const void *value, socklen_t length) {
-  int fd = socket(family, SOCK_STREAM, 0);
+static int socket_with(int level, int option, const void *value, socklen_t length) {
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
   if (fd >= 0) /* may fail */
     (void)setsockopt(fd, level, option, value, length);
   return fd;
@@ -472,35 +466,23 @@ static int disconnected_socket(void) {
 static int break_out(void) {
   const int one = 1, interface = (int)if_nametoindex("other0");
   const unsigned network_interface = htonl((unsigned)interface);
-  const struct in6_pktinfo packet = {.ipi6_ifindex = (unsigned)interface};
   /* By way of this host: no operation, loose source route, length, pointer, the next host. */
   static const unsigned char route[] = {1, 131, 7, 4, 10, 9, 9, 2};
   return knock(socket(AF_INET, SOCK_STREAM, 0), "10.9.9.2") ||
-         knock(socket(AF_INET6, SOCK_STREAM, 0), "fd09::2") ||
-         knock(socket(AF_INET6, SOCK_STREAM, 0), "::ffff:10.9.9.2") ||
-         knock(bound_socket(AF_INET, "10.9.9.1"), "10.9.9.2") ||
-         knock(bound_socket(AF_INET6, "fd09::1"), "fd09::2") ||
-         knock(disconnected_socket(), "10.9.9.2") ||
-         knock(socket_with(AF_INET, SOL_SOCKET, SO_BINDTODEVICE, "other0", 6), "10.9.9.2") ||
-         knock(socket_with(AF_INET, SOL_SOCKET, SO_DONTROUTE, &one, 4), "10.9.9.2") ||
-         knock(socket_with(AF_INET, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &one, 4), "10.9.9.2") ||
-         knock(socket_with(AF_INET, IPPROTO_IP, IP_UNICAST_IF, &network_interface, 4),
-               "10.9.9.2") ||
-         knock(socket_with(AF_INET6, IPPROTO_IPV6, IPV6_UNICAST_IF, &network_interface, 4),
-               "fd09::2") ||
-         knock(socket_with(AF_INET6, IPPROTO_IPV6, IPV6_PKTINFO, &packet, sizeof packet),
-               "fd09::2") ||
-         knock(socket_with(AF_INET, IPPROTO_IP, IP_OPTIONS, route, sizeof route), "127.0.0.1") ||
-         knock(socket_with(AF_INET, IPPROTO_IP, IP_OPTIONS, route, sizeof route), "10.9.9.1");
+         knock(bound_socket("10.9.9.1"), "10.9.9.2") || knock(disconnected_socket(), "10.9.9.2") ||
+         knock(socket_with(SOL_SOCKET, SO_BINDTODEVICE, "other0", 6), "10.9.9.2") ||
+         knock(socket_with(SOL_SOCKET, SO_DONTROUTE, &one, 4), "10.9.9.2") ||
+         knock(socket_with(IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &one, 4), "10.9.9.2") ||
+         knock(socket_with(IPPROTO_IP, IP_UNICAST_IF, &network_interface, 4), "10.9.9.2") ||
+         knock(socket_with(IPPROTO_IP, IP_OPTIONS, route, sizeof route), "127.0.0.1") ||
+         knock(socket_with(IPPROTO_IP, IP_OPTIONS, route, sizeof route), "10.9.9.1");
 }
 
-/* Whether a packet is sent to 10.9.9.<host> or fd09::<host>. */
+/* Whether a packet is sent to 10.9.9.<host>. */
 static bool is_for(const unsigned char *packet, ssize_t length, unsigned char host) {
-  static const unsigned char v4[] = {10, 9, 9}, v6[15] = {0xfd, 0x09};
-  if (length >= 20 && packet[0] >> 4 == 4)
-    return memcmp(packet + 16, v4, sizeof v4) == 0 && packet[19] == host;
-  return length >= 40 && packet[0] >> 4 == 6 && memcmp(packet + 24, v6, sizeof v6) == 0 &&
-         packet[39] == host;
+  static const unsigned char network[] = {10, 9, 9};
+  return length >= 20 && packet[0] >> 4 == 4 && packet[19] == host &&
+         memcmp(packet + 16, network, sizeof network) == 0;
 }
 
 /* Reads packets until one for the other host, whose last byte is `until`. Returns the number of
@@ -526,49 +508,43 @@ static void write_setting(const char *path, const char *value) {
 /* Runs in a child, which has the network namespace. */
 static void look_outside(void) {
   int tun = open_network();
-  assert_true(tun >= 0 && wait_until(is_usable, (char[]){"fd09::1"}, WAIT_BOUND_MS));
+  assert_true(tun >= 0);
   /* As in the containers of many hosts. */
   write_setting("/proc/sys/net/ipv4/ip_forward", "1");
   write_setting("/proc/sys/net/ipv4/conf/all/accept_source_route", "1");
   write_setting("/proc/sys/net/ipv4/conf/lo/accept_source_route", "1");
   run(&tcp_rules, break_out);
-  assert_int_equal(knock(socket(AF_INET, SOCK_STREAM, 0), "10.9.9.3"), 0);
+  assert_int_equal(knock(socket(AF_INET, SOCK_STREAM, 0), "10.9.9.3"), 0); /* of this process */
   assert_int_equal(count_packets(tun, 3), 0);
-  assert_int_equal(knock(socket(AF_INET6, SOCK_STREAM, 0), "fd09::2"), 0); /* of this process */
-  assert_int_equal(knock(socket(AF_INET6, SOCK_STREAM, 0), "fd09::3"), 0);
-  assert_int_equal(count_packets(tun, 3), 1);
   close(tun);
 }
 
 static int server_to_test[2]; /* a socket pair */
 
-static int listen_at(int family, const char *host) {
+/* Serves all addresses. */
+static int serve_all(void) {
   union address address;
-  const int one = 1;
-  int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   NEED(fd >= 0);
-  (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-  NEED(bind(fd, &address.any, make_address(&address, host, htons(PORT))) == 0);
+  NEED(bind(fd, &address.any, make_address(&address, "0.0.0.0", htons(PORT))) == 0);
   NEED(listen(fd, 1) == 0);
   return 0;
 }
 
-/* Serves all addresses until the test closes the other end. */
-static int listen_everywhere(void) {
+/* Until the test closes the other end. */
+static int serve_for_a_while(void) {
   char byte = 'x';
   close(server_to_test[0]);
-  return listen_at(AF_INET, "0.0.0.0") || listen_at(AF_INET6, "::") ||
-         write(server_to_test[1], &byte, 1) != 1 || read(server_to_test[1], &byte, 1) != 0;
+  return serve_all() || write(server_to_test[1], &byte, 1) != 1 ||
+         read(server_to_test[1], &byte, 1) != 0;
 }
 
 /* Lets host 2 send a SYN to this host. Returns the flags of the answer. The kernel itself writes
    the packet, to host 2: the exchange of both addresses does not change the checksums. */
-static int call_from_outside(int tun, int family) {
-  unsigned char packet[2048], exchanged[16];
-  const size_t header = family == AF_INET6 ? 40 : 20, size = family == AF_INET6 ? 16 : 4;
-  unsigned char *from = packet + (family == AF_INET6 ? 8 : 12), *tcp = packet + header;
-  assert_int_equal(
-      knock(socket(family, SOCK_STREAM, 0), family == AF_INET6 ? "fd09::2" : "10.9.9.2"), 0);
+static int call_from_outside(int tun) {
+  unsigned char packet[2048], exchanged[4];
+  unsigned char *from = packet + 12, *to = packet + 16, *tcp = packet + 20;
+  assert_int_equal(knock(socket(AF_INET, SOCK_STREAM, 0), "10.9.9.2"), 0);
   for (bool is_sent = false;;) {
     struct pollfd waiting = {.fd = tun, .events = POLLIN};
     assert_int_equal(poll(&waiting, 1, WAIT_BOUND_MS), 1);
@@ -579,9 +555,9 @@ static int call_from_outside(int tun, int family) {
       return tcp[13];
     if (is_sent)
       continue;
-    memcpy(exchanged, from, size);
-    memcpy(from, from + size, size);
-    memcpy(from + size, exchanged, size);
+    memcpy(exchanged, from, sizeof exchanged);
+    memcpy(from, to, sizeof exchanged);
+    memcpy(to, exchanged, sizeof exchanged);
     assert_int_equal(write(tun, packet, (size_t)length), length);
     is_sent = true;
   }
@@ -591,9 +567,9 @@ static int call_from_outside(int tun, int family) {
 static void call_in(void) {
   char byte;
   int tun = open_network();
-  assert_true(tun >= 0 && wait_until(is_usable, (char[]){"fd09::1"}, WAIT_BOUND_MS));
+  assert_true(tun >= 0);
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, server_to_test), 0);
-  struct step step = start(&tcp_rules, listen_everywhere);
+  struct step step = start(&tcp_rules, serve_for_a_while);
   close(server_to_test[1]);
   struct pollfd waiting[] = {{.fd = step.listener, .events = POLLIN},
                              {.fd = server_to_test[0], .events = POLLIN}};
@@ -602,12 +578,11 @@ static void call_in(void) {
     assert_true(loopback_answer(step.listener, false));
   } while (waiting[1].revents == 0);
   assert_int_equal(read(server_to_test[0], &byte, 1), 1);
-  assert_int_equal(call_from_outside(tun, AF_INET) & (TH_SYN | TH_RST), TH_RST);
-  assert_int_equal(call_from_outside(tun, AF_INET6) & (TH_SYN | TH_RST), TH_RST);
+  assert_int_equal(call_from_outside(tun) & (TH_SYN | TH_RST), TH_RST);
   close(server_to_test[0]);
   serve(&step, false);
-  assert_int_equal(listen_at(AF_INET, "0.0.0.0"), 0); /* of this process */
-  assert_int_equal(call_from_outside(tun, AF_INET) & (TH_SYN | TH_RST), TH_SYN);
+  assert_int_equal(serve_all(), 0); /* of this process */
+  assert_int_equal(call_from_outside(tun) & (TH_SYN | TH_RST), TH_SYN);
   close(tun);
 }
 
