@@ -16,28 +16,28 @@
 #include "base/memory.h"
 
 static const char *const words[] = {
-    [CONFINEMENT_WRITE] = "write",
-    [CONFINEMENT_READ] = "read",
-    [CONFINEMENT_NETWORK] = "network",
-    [CONFINEMENT_CONNECT] = "connect",
-    [CONFINEMENT_BIND] = "bind",
-    [CONFINEMENT_LOOPBACK] = "loopback",
-    [CONFINEMENT_UDP] = "udp",
-    [CONFINEMENT_SIGNALS] = "signals",
-    [CONFINEMENT_ABSTRACT_SOCKETS] = "abstractSockets",
+    [CONFINEMENT_WRITE] = "write",     [CONFINEMENT_READ] = "read",
+    [CONFINEMENT_NETWORK] = "network", [CONFINEMENT_CONNECT] = "connect",
+    [CONFINEMENT_BIND] = "bind",       [CONFINEMENT_LOOPBACK] = "loopback",
+    [CONFINEMENT_UDP] = "udp",         [CONFINEMENT_TRACE] = "trace",
+    [CONFINEMENT_SIGNALS] = "signals", [CONFINEMENT_ABSTRACT_SOCKETS] = "abstractSockets",
     [CONFINEMENT_AGENT] = "agent",
 };
 
 #define BIT(PART) (1U << CONFINEMENT_##PART)
 #define SCOPES (BIT(SIGNALS) | BIT(ABSTRACT_SOCKETS))
 
+/* What every fence keeps from processes outside the step, by Landlock. */
+#define ISOLATION (BIT(TRACE) | SCOPES)
+
 struct confinement {
   const struct confinement_options *options;
-  int landlock;       /* its ABI; 0: none */
-  int landlock_error; /* why there is none */
-  int seccomp_error;  /* 0: there is one */
-  unsigned can;       /* bits of what the kernel can enforce */
-  unsigned own;       /* bits of what the agent's own policy enforces */
+  int landlock;            /* its ABI; 0: none */
+  int landlock_error;      /* why there is none */
+  int seccomp_error;       /* 0: there is one */
+  const char *no_loopback; /* see loopback_lacks */
+  unsigned can;            /* bits of what the kernel can enforce */
+  unsigned own;            /* bits of what the agent's own policy enforces */
   unsigned own_missing;
   enum policy_network own_network;
   bool own_lets_udp_through;
@@ -52,6 +52,8 @@ static void examine_kernel(struct confinement *self) {
   self->landlock = abi > 0 ? (int)abi : 0;
   self->landlock_error = abi < 0 ? errno : 0;
   self->seccomp_error = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 ? 0 : errno;
+  if (self->landlock >= LANDLOCK_ABI_REFER)
+    self->can |= BIT(TRACE);
   if (self->landlock >= LANDLOCK_ABI_FILES)
     self->can |= BIT(WRITE) | BIT(READ);
   if (self->landlock >= LANDLOCK_ABI_TCP)
@@ -60,13 +62,15 @@ static void examine_kernel(struct confinement *self) {
     self->can |= SCOPES;
   if (self->seccomp_error == 0)
     self->can |= BIT(NETWORK) | BIT(AGENT);
-  if (self->seccomp_error == 0 && loopback_is_supported())
+  if (self->seccomp_error == 0)
+    self->no_loopback = loopback_lacks();
+  if (self->seccomp_error == 0 && self->no_loopback == NULL)
     self->can |= BIT(LOOPBACK);
 }
 
 /* Returns the bits that a fence asks for. Every fence protects the agent. */
 static unsigned asked_by(const struct policy_fence *fence) {
-  unsigned asked = SCOPES | BIT(AGENT);
+  unsigned asked = ISOLATION | BIT(AGENT);
   if (fence->write_paths != NULL)
     asked |= BIT(WRITE);
   if (fence->read_paths != NULL)
@@ -107,8 +111,8 @@ static int refuse(const struct confinement *self, const struct policy_fence *fen
     return error_set(error, "fence%s needs seccomp filters: %s%s", field,
                      strerror(self->seccomp_error), hint);
   if ((missing & BIT(LOOPBACK)) != 0)
-    return error_set(error, "fence%s needs seccomp's user notification of Linux 5.14%s", field,
-                     hint);
+    return error_set(error, "fence%s needs %s; with \"bestEffort\": true it is \"none\"", field,
+                     self->no_loopback);
   if (self->landlock == 0)
     return error_set(error, "fence%s needs Landlock, which %s%s", field, why_no_landlock(self),
                      hint);
@@ -120,10 +124,10 @@ static int refuse(const struct confinement *self, const struct policy_fence *fen
 }
 
 /* Returns 0 if everything that is missing may be. If the agent is process 1, the kernel protects it
-   from the signals of its pid namespace without Landlock. */
+   from its pid namespace without Landlock. */
 static int check_missing(const struct confinement *self, const struct policy_fence *fence,
                          unsigned missing, struct error *error) {
-  const unsigned tolerated = fence->best_effort ? ~0U : getpid() == 1 ? SCOPES : 0;
+  const unsigned tolerated = fence->best_effort ? ~0U : getpid() == 1 ? ISOLATION : 0;
   return (missing & ~tolerated) == 0 ? 0 : refuse(self, fence, missing & ~tolerated, error);
 }
 
@@ -189,9 +193,9 @@ static void add_all(struct draft *self, enum confine_field field, char *const *p
 
 /* The rule set of a fence, as far as the kernel can enforce it. If files are restricted, the kernel
    rejects moves to another directory that no rule allows; before ABI 6 also if another rule set
-   restricts them. */
+   restricts them. `isolates`: any rule set prevents tracing, so there must be one. */
 static void add_rules(struct draft *self, const struct confinement *confinement,
-                      const struct policy_fence *fence, bool has_scopes) {
+                      const struct policy_fence *fence, bool isolates) {
   const unsigned can = confinement->can & asked_by(fence);
   struct landlock_attr *attr = &self->record.attr;
   if ((can & BIT(WRITE)) != 0)
@@ -200,13 +204,14 @@ static void add_rules(struct draft *self, const struct confinement *confinement,
     attr->fs |= READS | LANDLOCK_REFER;
   if ((can & BIT(CONNECT)) != 0) {
     attr->net = LANDLOCK_CONNECT_TCP | LANDLOCK_BIND_TCP;
-    if (attr->fs == 0 && confinement->landlock < LANDLOCK_ABI_SCOPES)
-      attr->fs = LANDLOCK_REFER;
     add_ports(self, &fence->tcp_connect, LANDLOCK_CONNECT_TCP);
     add_ports(self, &fence->tcp_bind, LANDLOCK_BIND_TCP);
   }
-  if (has_scopes && (can & SCOPES) != 0)
+  if (isolates && (can & SCOPES) != 0)
     attr->scoped = LANDLOCK_SCOPE_SIGNAL | LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET;
+  if (attr->fs == 0 && confinement->landlock < LANDLOCK_ABI_SCOPES &&
+      (attr->net != 0 || (isolates && (can & BIT(TRACE)) != 0)))
+    attr->fs = LANDLOCK_REFER;
   if (attr->fs == 0)
     return;
   if ((attr->fs & LANDLOCK_WRITE_FILE) == 0)
@@ -355,10 +360,10 @@ static enum policy_network stricter(enum policy_network one, enum policy_network
   return one > other ? one : other;
 }
 
-/* The agent's own rule set has the scopes already. */
+/* The agent's own rule set isolates already. */
 static bool adds_rules(const struct confinement *self, const struct policy_fence *fence) {
-  return ((asked_by(fence) & ~SCOPES) | (self->rules == 0 ? SCOPES : 0)) & self->can &
-         (BIT(WRITE) | BIT(READ) | BIT(CONNECT) | SCOPES);
+  return ((asked_by(fence) & ~ISOLATION) | (self->rules == 0 ? ISOLATION : 0)) & self->can &
+         (BIT(WRITE) | BIT(READ) | BIT(CONNECT) | ISOLATION);
 }
 
 static int plan_fence(const struct confinement *self, const struct policy_fence *fence,

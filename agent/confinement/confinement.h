@@ -27,6 +27,7 @@ enum confinement_part {
   CONFINEMENT_BIND,
   CONFINEMENT_LOOPBACK,
   CONFINEMENT_UDP,              /* with CONFINEMENT_LOOPBACK */
+  CONFINEMENT_TRACE,            /* processes outside the step */
   CONFINEMENT_SIGNALS,          /* to processes outside the step */
   CONFINEMENT_ABSTRACT_SOCKETS, /* of processes outside the step */
   CONFINEMENT_AGENT,            /* its resource limits and its scheduling */

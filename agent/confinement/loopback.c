@@ -6,15 +6,21 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/confinement/filter.h"
 #include "agent/confinement/seccomp.h"
+#include "base/raw_call.h"
 
 #define SECCOMP_GET_NOTIF_SIZES 3
 #define SECCOMP_ADDFD_FLAG_SEND (1U << 1)
@@ -84,18 +90,52 @@ static bool is_recent(void) {
   return major > 5 || (major == 5 && *dot == '.' && strtoul(dot + 1, NULL, 10) >= 14);
 }
 
-/* The kernel looks at the flag before it reads the program, which is missing: it answers EFAULT.
-   gVisor knows the action, but not the flag. */
-bool loopback_is_supported(void) {
-  const uint32_t action = SECCOMP_RET_USER_NOTIF;
+static bool has_known_sizes(void) {
   struct seccomp_notif_sizes sizes = {0};
-  return is_recent() && syscall(SYS_close_range, ~0U, ~0U, CLOSE_RANGE_UNSHARE) == 0 &&
-         syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 &&
-         syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == 0 &&
-         sizes.notif <= sizeof(union request) && sizes.response <= sizeof(union response) &&
-         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, NULL) !=
-             0 &&
-         errno == EFAULT;
+  return syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == 0 &&
+         sizes.notif <= sizeof(union request) && sizes.response <= sizeof(union response);
+}
+
+/* Runs in a process that shares this one's memory until it ends. Returns the errno. */
+__attribute__((no_sanitize("address"))) static int install_trial(void *unused) {
+  static const struct filter_instruction allow = {.code = 0x06 /* BPF_RET | BPF_K */,
+                                                  .value = SECCOMP_RET_ALLOW};
+  const struct { /* struct sock_fprog */
+    unsigned short length;
+    const struct filter_instruction *instructions;
+  } trial = {1, &allow};
+  (void)unused;
+  (void)raw_call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  const long result = raw_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                               SECCOMP_FILTER_FLAG_NEW_LISTENER, (long)&trial, 0, 0);
+  return result < 0 ? (int)-result : 0;
+}
+
+/* Returns 0, or the errno of a filter with a listener. */
+static int try_listener(void) {
+  _Alignas(16) static char stack[16384];
+  int status = 0;
+  const pid_t pid =
+      clone(install_trial, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+  if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+    return ENOSYS;
+  return WEXITSTATUS(status);
+}
+
+/* gVisor knows the action of such a filter, but not the listener. */
+const char *loopback_lacks(void) {
+  if (!is_recent() || !has_known_sizes())
+    return "seccomp's user notification of Linux 5.14";
+  if (syscall(SYS_close_range, ~0U, ~0U, CLOSE_RANGE_UNSHARE) != 0)
+    return "close_range, which the container's seccomp profile forbids";
+  switch (try_listener()) {
+  case 0:
+    return NULL;
+  case EBUSY:
+    return "a seccomp listener of its own, and the container's runtime has one (EBUSY)";
+  default:
+    return "seccomp's user notification of Linux 5.14";
+  }
 }
 
 /* The filter has checked these values already. */

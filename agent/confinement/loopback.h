@@ -19,9 +19,10 @@
  * ends, the kernel answers with ENOSYS.
  */
 
-/* Whether the kernel can do this: the filter, handing a socket over (Linux 5.14), and ending the
-   sharing. */
-bool loopback_is_supported(void);
+/* Returns NULL if this process can have such steps, else what is missing, for a person: the filter,
+   handing a socket over (Linux 5.14), a listener of its own, or ending the sharing. Tries it in a
+   process that ends at once. */
+const char *loopback_lacks(void);
 
 /* The most requests that one call answers. The others wait for the next call. */
 #define LOOPBACK_ANSWERS_MAX 16

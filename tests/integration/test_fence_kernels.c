@@ -78,7 +78,8 @@ static void check_rows(struct fence_trial *trial, const struct row *rows, size_t
 #define READ_PATHS "'readPaths':['/usr','/bin','/lib','/lib64','/etc','!','@/in']"
 #define PORTS "'network':'ports','tcpConnect':[1]"
 #define BEST ",'bestEffort':true"
-#define GUARD "signals abstractSockets"
+#define SCOPES "signals abstractSockets"
+#define GUARD "trace " SCOPES
 
 FENCE_TEST(a_kernel_without_landlock_refuses_a_policy_by_name) {
   static const int errors[] = {ENOSYS, EOPNOTSUPP, EPERM};
@@ -140,13 +141,18 @@ FENCE_TEST(an_older_landlock_refuses_what_it_cannot_do) {
 
 FENCE_TEST(an_older_landlock_with_best_effort_does_what_it_can) {
   static const struct row rows[] = {
-      {{.abi = 2}, "{" WRITE_PATHS BEST "}", "done", "agent", "write " GUARD, CUT},
-      {{.abi = 3}, "{" WRITE_PATHS BEST "}", "EACCES", "write agent", GUARD, WRITE},
-      {{.abi = 3}, "{" WRITE_PATHS BEST "}", "EACCES", "write agent", GUARD, CUT},
-      {{.abi = 3}, "{" READ_PATHS BEST "}", "EACCES", "read agent", GUARD, "read @/out/file"},
-      {{.abi = 3}, "{" PORTS BEST "}", "done", "agent", "connect bind " GUARD, REDIS},
-      {{.abi = 4}, "{" PORTS BEST "}", "EACCES", "connect bind agent", GUARD, REDIS},
-      {{.abi = 4}, "{" WRITE_PATHS BEST "}", "EACCES", "write agent", GUARD, WRITE},
+      {{.abi = 2}, "{" WRITE_PATHS BEST "}", "done", "trace agent", "write " SCOPES, CUT},
+      {{.abi = 3}, "{" WRITE_PATHS BEST "}", "EACCES", "write trace agent", SCOPES, WRITE},
+      {{.abi = 3}, "{" WRITE_PATHS BEST "}", "EACCES", "write trace agent", SCOPES, CUT},
+      {{.abi = 3},
+       "{" READ_PATHS BEST "}",
+       "EACCES",
+       "read trace agent",
+       SCOPES,
+       "read @/out/file"},
+      {{.abi = 3}, "{" PORTS BEST "}", "done", "trace agent", "connect bind " SCOPES, REDIS},
+      {{.abi = 4}, "{" PORTS BEST "}", "EACCES", "connect bind trace agent", SCOPES, REDIS},
+      {{.abi = 4}, "{" WRITE_PATHS BEST "}", "EACCES", "write trace agent", SCOPES, WRITE},
       {{.abi = 6}, "{" WRITE_PATHS BEST "}", "EACCES", "write agent " GUARD, "", WRITE},
   };
   CHECK_ROWS(rows, NULL);
@@ -155,11 +161,19 @@ FENCE_TEST(an_older_landlock_with_best_effort_does_what_it_can) {
 /* The kernel delivers no signals of steps to process 1. */
 FENCE_TEST(process_1_needs_no_landlock_6) {
   static const struct row rows[] = {
-      {{.abi = 3}, "{" WRITE_PATHS "}", "EACCES", "write agent", GUARD, WRITE},
-      {{.abi = 3}, "{'network':'none'}", "EACCES", "network agent", GUARD, "socket inet stream 0"},
-      {{.abi = 4}, "{" PORTS "}", "EACCES", "connect bind agent", GUARD, REDIS},
+      {{.abi = 3}, "{" WRITE_PATHS "}", "EACCES", "write trace agent", SCOPES, WRITE},
+      {{.abi = 3},
+       "{'network':'none'}",
+       "EACCES",
+       "network trace agent",
+       SCOPES,
+       "socket inet stream 0"},
+      {{.abi = 4}, "{" PORTS "}", "EACCES", "connect bind trace agent", SCOPES, REDIS},
       {{.abi = 3}, "{" PORTS "}", "has 3", NULL, NULL, REDIS},
       {{.abi = 2}, "{" WRITE_PATHS "}", "has 2", NULL, NULL, WRITE},
+      {{.abi = 2}, "{}", "EPERM", "trace agent", SCOPES, "ptrace agent"},
+      {{.abi = 3}, "{}", "EPERM", "trace agent", SCOPES, "ptrace agent"},
+      {{.error = ENOSYS}, "{}", "done", "agent", GUARD, "ptrace agent"},
   };
   CHECK_ROWS(rows, &(struct container){0});
 }
@@ -188,6 +202,15 @@ FENCE_TEST(network_loopback_without_user_notification_is_refused_or_none) {
        NULL,
        NULL,
        REDIS},
+  };
+  CHECK_ROWS(rows, NULL);
+}
+
+/* The shim has a listener. */
+FENCE_TEST(network_loopback_below_another_listener_is_refused_or_none) {
+  static const struct row rows[] = {
+      {{.abi = 6}, "{'network':'loopback'}", "EBUSY", NULL, NULL, REDIS},
+      {{.abi = 6}, "{'network':'loopback'" BEST "}", "EACCES", "network", "loopback", REDIS},
   };
   CHECK_ROWS(rows, NULL);
 }

@@ -130,7 +130,7 @@ static void run(const struct filter_rules *rules, int (*body)(void)) {
   serve(&step, rules->lets_udp_through);
 }
 
-#define SUPPORTED_TEST(NAME) TEST_IF(loopback_is_supported(), NAME)
+#define SUPPORTED_TEST(NAME) TEST_IF(loopback_lacks() == NULL, NAME)
 
 /* --- sockets of a step ------------------------------------------------------------------------ */
 
@@ -598,11 +598,11 @@ static void in_a_child(void (*body)(void)) {
   assert_int_equal(status, 0);
 }
 
-TEST_IF(loopback_is_supported() && can_open_network(), nothing_reaches_another_network) {
+TEST_IF(loopback_lacks() == NULL && can_open_network(), nothing_reaches_another_network) {
   in_a_child(look_outside);
 }
 
-TEST_IF(loopback_is_supported() && can_open_network(), another_network_reaches_no_server) {
+TEST_IF(loopback_lacks() == NULL && can_open_network(), another_network_reaches_no_server) {
   in_a_child(call_in);
 }
 
@@ -610,23 +610,42 @@ TEST_IF(loopback_is_supported() && can_open_network(), another_network_reaches_n
 
 static void pretend_to_be_old(void) {
   assert_true(personality(0x0020000) >= 0); /* UNAME26: Linux 2.6 */
-  assert_false(loopback_is_supported());
+  assert_non_null(loopback_lacks());
 }
 
-static void reject_seccomp(void) {
+static void filter_call(long number, uint32_t action, unsigned flags) {
   struct sock_filter all[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, action),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const struct sock_fprog program = {sizeof all / sizeof *all, all};
   assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  assert_int_equal(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), 0);
-  assert_false(loopback_is_supported());
+  assert_true(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) >= 0);
+}
+
+static void reject_seccomp(void) {
+  filter_call(SYS_seccomp, SECCOMP_RET_ERRNO | EINVAL, 0);
+  assert_non_null(loopback_lacks());
 }
 
 TEST(an_old_kernel_or_an_emulator_is_not_supported) {
   in_a_child(pretend_to_be_old);
   in_a_child(reject_seccomp);
+}
+
+static void reject_close_range(void) {
+  filter_call(SYS_close_range, SECCOMP_RET_ERRNO | EPERM, 0);
+  assert_non_null(strstr(loopback_lacks(), "close_range"));
+}
+
+static void have_a_listener(void) {
+  filter_call(SYS_acct, SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+  assert_non_null(strstr(loopback_lacks(), "EBUSY"));
+}
+
+SUPPORTED_TEST(what_the_container_lacks_is_named) {
+  in_a_child(reject_close_range);
+  in_a_child(have_a_listener);
 }
