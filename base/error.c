@@ -49,6 +49,9 @@ int error_set_reason(struct error *self, const char *what, int reason) {
                     "%s: the open-file limit of %llu is reached; raise the hard limit with "
                     "ulimit -n",
                     what, (unsigned long long)limit.rlim_cur);
+  else if (reason == ETOOMANYREFS) /* musl has no text for it */
+    (void)error_set(self, "%s: processes of this user hold too many descriptors in UNIX sockets",
+                    what);
   else
     (void)error_set(self, "%s: %s", what, strerror(reason));
   self->code = reason;

@@ -18,5 +18,5 @@ int error_set(struct error *self, const char *format, ...) __attribute__((format
 const char *error_why(const struct error *self);
 
 /* Sets "<what>: <reason>" for an errno, which also becomes the code. For EMFILE, the text names the
-   limit and says what to do. Returns -1. */
+   limit and says what to do; for ETOOMANYREFS, what is full. Returns -1. */
 int error_set_reason(struct error *self, const char *what, int reason);

@@ -1,6 +1,8 @@
 #include "base/loop.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -34,11 +36,18 @@ struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
   return checked(event_new(base, fd, what, callback, owner));
 }
 
+/* The user may have too many watches: fs.epoll.max_user_watches. */
+_Noreturn static void cannot_watch(void) {
+  (void)fprintf(stderr, "event loop: cannot watch a descriptor: %s\n", strerror(errno));
+  (void)fflush(stderr);
+  _exit(MEMORY_EXHAUSTED_EXIT);
+}
+
 struct event *loop_event_new(struct event_base *base, int fd, short what,
                              event_callback_fn callback, void *owner) {
   struct event *event = loop_event_new_idle(base, fd, what, callback, owner);
   if (event_add(event, NULL) != 0)
-    memory_exhausted("an event");
+    cannot_watch();
   return event;
 }
 

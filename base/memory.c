@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 void memory_exhausted(const char *what) {
-  (void)fprintf(stderr, "out of memory: no %s\n", what);
+  (void)fprintf(stderr, "out of memory: cannot allocate %s\n", what);
   (void)fflush(stderr); /* the client buffers it */
   _exit(MEMORY_EXHAUSTED_EXIT);
 }

@@ -210,7 +210,7 @@ SHORT_TEST(the_agent_exits_if_it_runs_out_of_memory) {
     assert_int_equal(prlimit(agent_process_pid(job->agent), RLIMIT_DATA, &limit, NULL), 0);
     push_of_size(job, rows[i].size, "large");
     job_expect_exit(job, 3);
-    agent_process_wait_log(job->agent, "out of memory: no ");
+    agent_process_wait_log(job->agent, "out of memory: cannot allocate ");
   }
 }
 
