@@ -115,33 +115,30 @@ static int add_ports(const struct confine_record *self, int rules,
 }
 
 /* Without a symbolic link, which an earlier step may have made: it would lead elsewhere. */
-static long open_directory(const struct confine_record *self, int base) {
+int confine_open_directory(const struct confine_record *self, int base,
+                           struct confine_failure *failure) {
   const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                                .resolve = RESOLVE_NO_SYMLINKS};
   if (self->directory == 0)
     return base;
   const long fd = CALL(SYS_openat2, base, text_at(self, self->directory), &how, sizeof how);
-  const bool is_missing = fd == -ENOENT || fd == -ENOTDIR;
-  return is_missing && self->directory_may_be_missing ? base : fd;
+  if (self->directory_may_be_missing && (fd == -ENOENT || fd == -ENOTDIR))
+    return base;
+  return fd < 0 ? refuse_directory(failure, text_at(self, self->directory), fd) : (int)fd;
 }
 
 bool confine_has_rules(const struct confine_record *self) {
   return self->attr.fs != 0 || self->attr.net != 0 || self->attr.scoped != 0;
 }
 
-int confine_make_rules(const struct confine_record *self, int base,
+int confine_make_rules(const struct confine_record *self, int directory,
                        struct confine_failure *failure) {
-  const long directory = open_directory(self, base);
-  if (directory < 0 && directory != base)
-    return refuse_directory(failure, text_at(self, self->directory), directory);
   const long rules = CALL(SYS_landlock_create_ruleset, &self->attr, sizeof self->attr, 0);
   int result = rules < 0 ? refuse(failure, "fence: a Landlock rule set", rules) : 0;
   if (result == 0)
-    result = add_paths(self, (int)rules, (int)directory, failure);
+    result = add_paths(self, (int)rules, directory, failure);
   if (result == 0)
     result = add_ports(self, (int)rules, failure);
-  if (directory != base)
-    (void)CALL(SYS_close, directory);
   if (result == 0)
     return (int)rules;
   if (rules >= 0)
@@ -191,9 +188,9 @@ int confine_install_filter(const struct confine_record *self, int *listener,
 }
 
 /* The agent's rule set comes first: the step can only narrow it. */
-static int apply_rules(const struct confine_record *self, int base, int agent_rules,
+static int apply_rules(const struct confine_record *self, int directory, int agent_rules,
                        struct confine_failure *failure) {
-  const int rules = confine_has_rules(self) ? confine_make_rules(self, base, failure) : -1;
+  const int rules = confine_has_rules(self) ? confine_make_rules(self, directory, failure) : -1;
   if (confine_has_rules(self) && rules < 0)
     return -1;
   int result = give_up_privileges(failure);
@@ -206,10 +203,10 @@ static int apply_rules(const struct confine_record *self, int base, int agent_ru
   return result;
 }
 
-int confine_restrict(const struct confine_record *self, int base, int agent_rules,
+int confine_restrict(const struct confine_record *self, int directory, int agent_rules,
                      struct confine_failure *failure) {
   const bool has_any = self->has_agent_rules || confine_has_rules(self);
-  if (has_any && apply_rules(self, base, agent_rules, failure) != 0)
+  if (has_any && apply_rules(self, directory, agent_rules, failure) != 0)
     return -1;
   return set_limits(self, failure); /* afterwards, because the rules need descriptors */
 }

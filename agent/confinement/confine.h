@@ -60,10 +60,15 @@ struct confine_failure {
   size_t whole_size;
 };
 
-/* Makes the record's rule set. `base` is a descriptor of the directory at which a relative
-   directory of the record begins, or AT_FDCWD. Returns a close-on-exec descriptor, or -1 with the
-   reason. */
-int confine_make_rules(const struct confine_record *self, int base,
+/* Opens the directory at which the record's relative paths begin; a relative one begins at `base`.
+   Returns a close-on-exec descriptor; `base` if there are no such paths, or the directory is
+   missing and may be; -1 with the reason. */
+int confine_open_directory(const struct confine_record *self, int base,
+                           struct confine_failure *failure);
+
+/* Makes the record's rule set. `directory` is where relative paths begin. Returns a close-on-exec
+   descriptor, or -1 with the reason. */
+int confine_make_rules(const struct confine_record *self, int directory,
                        struct confine_failure *failure);
 
 /* Confining takes two calls. If one fails, it returns -1 with the reason; then this process may be
@@ -75,7 +80,7 @@ int confine_make_rules(const struct confine_record *self, int base,
 int confine_install_filter(const struct confine_record *self, int *listener,
                            struct confine_failure *failure);
 
-/* Restricts files, ports and resources. `base` is that of confine_make_rules; `agent_rules` the
+/* Restricts files, ports and resources. `directory` is that of confine_make_rules; `agent_rules` the
    rule set of the agent's own policy, if the record has_agent_rules. Returns 0 or -1. */
-int confine_restrict(const struct confine_record *self, int base, int agent_rules,
+int confine_restrict(const struct confine_record *self, int directory, int agent_rules,
                      struct confine_failure *failure);

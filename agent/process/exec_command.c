@@ -272,10 +272,17 @@ bool exec_command_install_filter(const struct confine_record *record, int *liste
   return is_confined(confine_install_filter(record, listener, &why), &why, failure);
 }
 
-bool exec_command_restrict(const struct confine_record *record, int base, int agent_rules,
+int exec_command_open_directory(const struct confine_record *record, int base,
+                                struct exec_failure *failure) {
+  struct confine_failure why = {.whole = failure->whole, .whole_size = sizeof failure->whole};
+  const int directory = confine_open_directory(record, base, &why);
+  return is_confined(directory < 0 ? -1 : 0, &why, failure) ? directory : -1;
+}
+
+bool exec_command_restrict(const struct confine_record *record, int directory, int agent_rules,
                            struct exec_failure *failure) {
   struct confine_failure why = {.whole = failure->whole, .whole_size = sizeof failure->whole};
-  return is_confined(confine_restrict(record, base, agent_rules, &why), &why, failure);
+  return is_confined(confine_restrict(record, directory, agent_rules, &why), &why, failure);
 }
 
 void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, const char *shown,
@@ -465,6 +472,17 @@ static void set_pwd(const struct exec_command *self, char variable[4 + PATH_MAX]
     *self->pwd = variable;
 }
 
+/* The directory at which relative paths of the policy begin is the one in which the command runs,
+   also if somebody renames it in the meantime. */
+static bool restrict_command(const struct exec_command *self, struct exec_failure *failure) {
+  const int directory = exec_command_open_directory(self->record, self->base, failure);
+  if (directory < 0)
+    return false;
+  if (directory != self->base)
+    (void)call_kernel(SYS_fchdir, (const void *)(intptr_t)directory, NULL, NULL);
+  return exec_command_restrict(self->record, directory, self->agent_rules, failure);
+}
+
 void exec_command(const struct exec_command *self, struct exec_failure *failure) {
   char space[PATH_MAX], variable[4 + PATH_MAX];
   bool in_directory;
@@ -472,10 +490,9 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
   if (failure->stage == EXEC_NO_DIRECTORY ||
       !enter_directory(self, directory, failure, &in_directory))
     return;
-  set_pwd(self, variable);
-  if (self->record != NULL &&
-      !exec_command_restrict(self->record, self->base, self->agent_rules, failure))
+  if (self->record != NULL && !restrict_command(self, failure))
     return;
+  set_pwd(self, variable);
   reset_signals();
   struct path_search search = {.error = ENOENT};
   try_candidates(self, &search);

@@ -47,7 +47,7 @@ struct exec_command {
      of that name; 0: none. */
   size_t home_at;
   const struct confine_record *record; /* see confine.h; NULL: it is not confined */
-  int base, agent_rules;               /* see confine_restrict */
+  int base, agent_rules;               /* see confine_open_directory, confine_restrict */
 };
 
 /*
@@ -71,8 +71,12 @@ void exec_command_explain(struct exec_failure *failure, enum exec_stage stage, c
 /* The two calls of confine.h that confine this process. Return false with the failure. */
 bool exec_command_install_filter(const struct confine_record *record, int *listener,
                                  struct exec_failure *failure);
-bool exec_command_restrict(const struct confine_record *record, int base, int agent_rules,
+bool exec_command_restrict(const struct confine_record *record, int directory, int agent_rules,
                            struct exec_failure *failure);
+
+/* The directory for it: see confine_open_directory. Returns -1 with the failure. */
+int exec_command_open_directory(const struct confine_record *record, int base,
+                                struct exec_failure *failure);
 
 /* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);

@@ -189,10 +189,12 @@ static struct scheduling read_scheduling(void) {
 }
 
 /* A process may change the scheduling of any process of its user, and no policy covers that. What a
-   step with a policy has changed must not outlive it. */
-static bool was_rescheduled(const struct supervision *self) {
+   step with a policy has changed must not outlive it. Nor must a limit of descriptors that an
+   earlier step has lowered so far that this one could not be confined. */
+static bool was_changed(const struct supervision *self) {
   const struct scheduling now = read_scheduling();
-  return memcmp(&now, &self->scheduling, sizeof now) != 0;
+  return self->page->failure.stage == EXEC_REFUSED ||
+         memcmp(&now, &self->scheduling, sizeof now) != 0;
 }
 
 static void set_up(int rules_fd) {
@@ -486,9 +488,11 @@ static uint64_t smaller(uint64_t one, uint64_t other) {
   return one < other ? one : other;
 }
 
-/* Earlier work of this process has used processor time, too. Its hard limit stays. */
+/* Earlier work of this process has used processor time, too. Its hard limit stays. The signal of
+   the limit shall end this process. */
 static void confine_work(struct supervision *self, struct confine_record *record,
                          const struct rusage *before) {
+  static const uint64_t signal = UINT64_C(1) << (SIGXCPU - 1);
   const uint64_t used = (uint64_t)(before->ru_utime.tv_sec + before->ru_stime.tv_sec) + 1;
   struct rlimit own = {RLIM_INFINITY, RLIM_INFINITY};
   (void)getrlimit(RLIMIT_CPU, &own);
@@ -497,11 +501,13 @@ static void confine_work(struct supervision *self, struct confine_record *record
       struct confine_limit *limit = &record->limits[i];
       limit->soft = smaller(limit->soft + used, own.rlim_max);
       limit->hard = smaller(limit->hard + used, own.rlim_max);
+      (void)syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &signal, NULL, sizeof signal);
     }
+  struct exec_failure *failure = &self->page->failure;
   int listener; /* there is none: work needs no network */
-  if (exec_command_install_filter(record, &listener, &self->page->failure))
-    (void)exec_command_restrict(record, SUPERVISOR_DIRECTORY, SUPERVISOR_RULES,
-                                &self->page->failure);
+  const int directory = exec_command_open_directory(record, SUPERVISOR_DIRECTORY, failure);
+  if (directory >= 0 && exec_command_install_filter(record, &listener, failure))
+    (void)exec_command_restrict(record, directory, SUPERVISOR_RULES, failure);
 }
 
 /* The supervisor has a copy of the agent's memory. A command never sees it, but work reads
@@ -599,7 +605,7 @@ static void supervise_tree(struct supervision *self) {
   self->has_ended |= has_changed;
   if (is_empty) {
     forget_listener(self);
-    self->is_leaving |= self->is_confined && was_rescheduled(self);
+    self->is_leaving |= self->is_confined && was_changed(self);
     self->is_busy = false;
     self->obeyed = SUPERVISOR_ORDER_NONE;
     atomic_store(&self->page->left, 0);

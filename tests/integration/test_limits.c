@@ -2,6 +2,7 @@
 #include "tests/support/faked_group.h"
 #include "tests/support/gate.h"
 #include "tests/support/job.h"
+#include "tests/support/kind_rows.h"
 #include "tests/support/mcp_client.h"
 #include "tests/support/memory_group.h"
 
@@ -234,6 +235,22 @@ JOB_TEST(a_command_that_ignores_the_signal_is_killed_for_its_processor_time) {
                     "(limits.cpuSeconds)",
                     NULL);
   expect_cause(job, result, 137, "cpuLimit");
+}
+
+/* Its pattern is tried in ways whose number doubles with each character. */
+JOB_TEST(a_search_is_ended_for_its_processor_time) {
+  (void)job_run(
+      job, job_script(
+               job, job_format(
+                        job, "cd %s; for i in $(seq 50000); do echo aaaaaaaaaaaaaaaaab; done >text",
+                        kind_rows_directory(job))));
+  cJSON *step = kind_rows_step(job, "'kind':'grep','path':'text','pattern':'^(a+)+[cd]'");
+  const cJSON *result = job_run(job, limit(step, "{'cpuSeconds':1}"));
+  job_expect_result(job, result, 152,
+                    "killed by signal 24 (SIGXCPU): a process used 1 s of processor time "
+                    "(limits.cpuSeconds)",
+                    NULL);
+  expect_cause(job, result, 152, "cpuLimit");
 }
 
 JOB_TEST(a_kill_by_another_process_is_no_limit) {
