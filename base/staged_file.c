@@ -89,6 +89,23 @@ static int remove_found(const struct staged_file *self) {
   return result;
 }
 
+/* Opens the file for reading, too, if that is allowed, because a lock may need it (NFS). If a
+   security policy forbids it, the kernel creates the file before it refuses to open it. Returns a
+   descriptor, or -1 with errno. */
+static int create_hidden(const struct staged_file *self, mode_t mode) {
+  static const int accesses[] = {O_RDWR, O_WRONLY};
+  int fd = -1;
+  for (size_t i = 0; i < sizeof accesses / sizeof accesses[0]; i++) {
+    fd = openat(self->directory, self->hidden,
+                accesses[i] | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd >= 0 || errno != EACCES)
+      return fd;
+    (void)unlinkat(self->directory, self->hidden, 0);
+    errno = EACCES;
+  }
+  return fd;
+}
+
 /* Returns whether the file was created. errno is EEXIST if another attempt may succeed. */
 static bool create(struct staged_file *self, mode_t mode) {
   /* A step gets SIGTERM some time before SIGKILL, in which the file can be finished. */
@@ -96,8 +113,7 @@ static bool create(struct staged_file *self, mode_t mode) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   (void)sigprocmask(SIG_BLOCK, &signals, &self->mask);
-  int fd = openat(self->directory, self->hidden, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  mode);
+  int fd = create_hidden(self, mode);
   /* Until the file is locked, it looks abandoned and may be removed. The lock is shared so that
      staged_file_seal can take it again; the file system may have none. */
   if (fd >= 0 && (file_lock(fd, LOCK_SH, 0) == 0 || errno != EWOULDBLOCK) && is_hidden(self, fd)) {

@@ -38,7 +38,7 @@ struct staged_file {
   enum staged_state state;
   int directory;    /* the caller's; O_PATH is enough */
   const char *name; /* the caller's, until the release */
-  int fd;           /* for reading and writing, for reading once it is sealed; -1 if not open */
+  int fd;           /* for writing, for reading once it is sealed; -1 if not open */
   char hidden[64];
   sigset_t mask; /* the caller's, which release restores */
 };

@@ -37,6 +37,15 @@ void step_policy_log(const struct step_policy *self, const struct log *log,
   buffer_release(&words);
 }
 
+/* Returns the access that a file kind was denied. A kind that writes may also read, which it was
+   denied if no policy restricts writing. */
+static enum step_access denied_access(const struct step_policy *self, const struct step *step) {
+  bool restricts_writing = false;
+  for (const char *const *word = self->plan.enforced; *word != NULL; word++)
+    restricts_writing |= strcmp(*word, "write") == 0;
+  return kind_of(step)->read_only || !restricts_writing ? STEP_ACCESS_READ : STEP_ACCESS_WRITE;
+}
+
 /* A file kind names the path that it was denied. */
 static void add_own_denial(struct step_policy *self, const struct step *step,
                            const struct captured_stream *errors) {
@@ -48,8 +57,7 @@ static void add_own_denial(struct step_policy *self, const struct step *step,
   const char *end = memchr(path, '\n', errors->length - begin);
   char *copy = memory_copy(path, end != NULL ? (size_t)(end - path) : errors->length - begin);
   if (strstr(copy, "…") == NULL) /* else the message has only a part of the path */
-    denials_add(&self->plan, kind_of(step)->read_only ? STEP_ACCESS_READ : STEP_ACCESS_WRITE, copy,
-                true);
+    denials_add(&self->plan, denied_access(self, step), copy, true);
   free(copy);
 }
 

@@ -40,4 +40,4 @@ static const struct step_field fields[] = {
 
 const struct kind edit_file_kind = {
     KIND_WIRE("editFile", STEP_CHOICE_NO_NUMBER, "path", struct edit_file), .work = work,
-    .has_content = true};
+    .has_content = true, .reads_first = true};

@@ -244,12 +244,12 @@ static bool has_write_rights(const char *path) {
   return has_rights;
 }
 
-/* Whether the kernel lets this process open the file for writing. */
-static bool may_write_file(const char *path) {
+/* Whether the kernel lets this process open the regular file, with O_RDONLY or O_WRONLY. */
+static bool may_open_file(const char *path, int how) {
   struct stat file;
   if (stat(path, &file) != 0 || !S_ISREG(file.st_mode))
     return false;
-  const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  const int fd = open(path, how | O_CLOEXEC | O_NONBLOCK);
   if (fd >= 0)
     close(fd);
   return fd >= 0;
@@ -260,9 +260,12 @@ static bool may_write_file(const char *path) {
 static bool is_outside_fence(const struct step *step, const struct error *error) {
   if (!step->is_fenced || strstr(error->text, strerror(EACCES)) == NULL)
     return false;
+  const bool has_read_rights = access(step->target, R_OK) == 0;
   if (kind_of(step)->read_only)
-    return access(step->target, R_OK) == 0;
-  return has_write_rights(step->target) && !may_write_file(step->target);
+    return has_read_rights;
+  return (kind_of(step)->reads_first && has_read_rights &&
+          !may_open_file(step->target, O_RDONLY)) ||
+         (has_write_rights(step->target) && !may_open_file(step->target, O_WRONLY));
 }
 
 static void explain_fence(const struct step *step, struct error *error) {

@@ -45,6 +45,7 @@ struct kind {
   int (*work)(const struct step *step, struct output *output, struct error *error);
   bool has_content; /* outputContent is a string even if it is empty */
   bool read_only;   /* it changes nothing */
+  bool reads_first; /* it reads the target before it changes it */
   /* The offset, in its fields, of a second path that begins at the same directory as the target; 0
      if there is none. */
   size_t other_path;

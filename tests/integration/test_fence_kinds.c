@@ -80,6 +80,33 @@ FENCE_TEST(kinds_that_write_stay_within_the_write_paths) {
   check_rows(trial, rows, sizeof rows / sizeof *rows);
 }
 
+/* To write a file needs no right to read it. */
+FENCE_TEST(only_read_paths_keep_no_kind_from_writing) {
+  static const struct row rows[] = {
+      {"{'kind':'writeFile','path':'@/out/new','content':'x'}", READ_PATHS, NULL},
+      {"{'kind':'writeFile','path':'@/out/file','content':'x'}", READ_PATHS, NULL},
+      {"{'kind':'writeBytes','path':'@/out/new','content':'eA=='}", READ_PATHS, NULL},
+      {"{'kind':'editFile','path':'@/out/file','edits':[{'oldString':'text','newString':'x'}]}",
+       READ_PATHS, "@/out/file"},
+      {"{'kind':'editFile','path':'@/in/file','edits':[{'oldString':'text','newString':'x'}]}",
+       READ_PATHS, NULL},
+  };
+  check_rows(trial, rows, sizeof rows / sizeof *rows);
+}
+
+FENCE_TEST(an_edit_outside_the_read_paths_is_denied_as_reading) {
+  struct fence_outcome outcome;
+  static const char step[] = "{'kind':'editFile','path':'@/out/file','fence':" READ_PATHS
+                             ",'edits':[{'oldString':'text','newString':'x'}]}";
+  fence_trial_run(trial, &(struct fence_step){.json = step}, &outcome);
+  const cJSON *result = cJSON_GetArrayItem(outcome.events, cJSON_GetArraySize(outcome.events) - 1);
+  char *fence = cJSON_PrintUnformatted(cJSON_GetObjectItem(result, "fence"));
+  assert_string_equal(fence, quoted(fence_trial_text(trial, "{'missing':[],'denials':[{"
+                                                            "'access':'read','path':'@/out/file',"
+                                                            "'certain':true}]}")));
+  cJSON_free(fence);
+}
+
 FENCE_TEST(kinds_that_read_stay_within_the_read_paths) {
   static const struct row rows[] = {
       {"{'kind':'readFile','path':'@/out/file'}", READ_PATHS, "@/out/file"},
