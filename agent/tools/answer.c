@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/json_string.h"
 #include "wire/step_report.h"
@@ -57,7 +58,8 @@ const char answer_outcome_schema[] =
     "{\"type\":\"object\",\"properties\":{\"exitCode\":{\"type\":\"integer\"},"
     "\"timedOut\":{\"type\":\"boolean\"},\"durationSeconds\":{\"type\":\"number\"},"
     "\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},"
-    "\"stdoutTruncated\":{\"type\":\"boolean\"},\"stderrTruncated\":{\"type\":\"boolean\"}},"
+    "\"stdoutTruncated\":{\"type\":\"boolean\"},\"stderrTruncated\":{\"type\":\"boolean\"},"
+    "\"errorMessage\":{\"type\":\"string\"}},"
     "\"required\":[\"exitCode\",\"timedOut\",\"durationSeconds\",\"stdout\",\"stderr\","
     "\"stdoutTruncated\",\"stderrTruncated\"]}";
 
@@ -82,6 +84,14 @@ static struct captured_stream bound_stream(struct captured_stream stream) {
 
 static void add_flag(struct buffer *out, const char *name, bool flag) {
   buffer_add_format(out, "%s%s", name, flag ? "true" : "false");
+}
+
+static void add_reason(struct buffer *out, const struct execution_result *result) {
+  const char *reason = result->error.text;
+  if (!execution_result_is_limited(result))
+    return;
+  buffer_add_string(out, ",\"errorMessage\":");
+  buffer_add_json(out, reason, strlen(reason));
 }
 
 static void add_end(struct buffer *out, const struct execution_result *result) {
@@ -112,5 +122,6 @@ void answer_outcome(enum answer_form form, const struct execution_result *result
     add_flag(out, ",\"stdoutTruncated\":", output.truncated);
     add_flag(out, ",\"stderrTruncated\":", errors.truncated);
   }
+  add_reason(out, result);
   buffer_add_string(out, "}");
 }

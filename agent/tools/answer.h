@@ -12,11 +12,12 @@
    if possible, with a line `...(N bytes left out)` between them. */
 #define ANSWER_STREAM_SIDE ((size_t)25600)
 
-/* Adds the text for a model: stdout, "STDERR: " and stderr, "(command timed out)" and "(exit code:
-   3)", one after the other as far as they apply, or "(no output)". */
+/* Adds the text for a model: stdout, "STDERR: " and stderr, "(command timed out)" or the limit that
+   ended it, and "(exit code: 3)", one after the other as far as they apply, or "(no output)". */
 void answer_command(const struct execution_result *result, struct buffer *text);
 
-/* Adds a JSON object for programs, with its members in this order. */
+/* Adds a JSON object for programs, with its members in this order, and errorMessage at the end if a
+   limit ended the command. */
 enum answer_form {
   ANSWER_METADATA,   /* exitCode, timedOut, durationSeconds */
   ANSWER_STREAMS,    /* exitCode, stdout, stderr, timedOut, durationSeconds */

@@ -303,3 +303,19 @@ MCP_TEST(of_two_calls_the_one_that_uses_too_much_is_killed) {
   mcp_client_open_gate(client, "go");
   mcp_client_expect_called(client, 1, "survived", false);
 }
+
+TEST_WITH(struct stdio_trial *trial, an_answer_of_stdio_names_the_limit_that_ended_the_command,
+          stdio_trial_set_up, stdio_trial_tear_down) {
+  const char *const arguments[] = {"--stdio", "--limits", quoted("{'fileSizeBytes':10}"), NULL};
+  struct stdio_host *host = stdio_host_start(
+      &(struct stdio_host_setup){.arguments = arguments, .directory = trial->directory.path});
+  trial->host = host;
+  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':"
+                        "'exec head -c 20 /dev/zero >file'}}\n");
+  stdio_host_expect(host, "{'id':1,'result':{'exitCode':153,'stdout':'','stderr':'',"
+                          "'timedOut':false,'durationSeconds':S,'errorMessage':'killed by signal "
+                          "25 (SIGXFSZ): a file would have become larger than 10 bytes "
+                          "(limits.fileSizeBytes)'}}");
+  stdio_host_close_input(host);
+  stdio_host_expect_exit(host, 0);
+}

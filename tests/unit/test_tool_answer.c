@@ -241,6 +241,21 @@ TEST(outcomes_have_their_members_in_order) {
                  "'timedOut':true,'durationSeconds':30}");
 }
 
+#define REASON "the step had 5 of its 3 processes (limits.processes); it was killed"
+
+TEST(an_outcome_names_the_limit_that_ended_the_command) {
+  const struct execution_result result = failed(EXECUTION_PROCESS_LIMIT, 137, REASON);
+  expect_outcome(ANSWER_METADATA, &result,
+                 "{'exitCode':137,'timedOut':false,'durationSeconds':0,'errorMessage':'" REASON
+                 "'}");
+  expect_outcome(ANSWER_STREAMS, &result,
+                 "{'exitCode':137,'stdout':'','stderr':'','timedOut':false,'durationSeconds':0,"
+                 "'errorMessage':'" REASON "'}");
+  expect_outcome(ANSWER_STRUCTURED, &result,
+                 "{'exitCode':137,'timedOut':false,'durationSeconds':0,'stdout':'','stderr':'',"
+                 "'stdoutTruncated':false,'stderrTruncated':false,'errorMessage':'" REASON "'}");
+}
+
 /* 50 KB of each stream, of which every byte is an escape. */
 TEST(a_structured_outcome_is_bounded_in_any_escaping) {
   enum { LENGTH = 51200 };
