@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/engine/engine.h"
+#include "agent/engine/step_policy.h"
 #include "agent/exit_code.h"
 #include "agent/frontends/http/connection/listener.h"
 #include "agent/frontends/http/frontend.h"
@@ -218,24 +219,33 @@ static size_t secrets_max(void) {
   return most < MASKER_BYTES_MAX ? most : MASKER_BYTES_MAX;
 }
 
-/* Logs what the agent's own policy enforces on each step. */
+/* Logs what the agent's own policy enforces on each step, and what it does not. */
 static void log_policy(const struct log *log, const struct confinement *confinement) {
   struct confinement_plan plan;
   struct error ignored;
   struct buffer text = {0};
   const struct step step = {.fence = NULL};
-  if (confinement == NULL || confinement_fence(confinement) == NULL ||
+  if (confinement_fence(confinement) == NULL ||
       confinement_plan(confinement, &step, &plan, &ignored) != 0)
     return;
   for (size_t i = 0; plan.enforced[i] != NULL; i++)
     buffer_add_format(&text, "%s%s", i > 0 ? ", " : "", plan.enforced[i]);
   buffer_add_format(&text, "; network \"%s\"", plan.report.network);
-  for (size_t i = 0; plan.missing[i] != NULL; i++)
-    buffer_add_format(&text, "%s%s",
-                      i > 0 ? ", " : "; the kernel cannot enforce: ", plan.missing[i]);
   log_line(log, LOG_INFO, NULL, "each step is confined: %.*s (Landlock ABI %d)", (int)text.length,
            text.bytes, plan.report.landlock);
+  step_policy_log_missing(&plan, log, NULL);
   buffer_release(&text);
+}
+
+static struct confinement *prepare_confinement(const struct options *options, const struct log *log,
+                                               struct error *error) {
+  struct error reason;
+  struct confinement *confinement = confinement_new(&options->confinement, &reason);
+  if (confinement != NULL)
+    log_policy(log, confinement);
+  else
+    (void)error_set(error, "--fence: %s", reason.text);
+  return confinement;
 }
 
 static int run_agent(struct options *options, const struct process_title *title) {
@@ -268,8 +278,7 @@ static int run_agent(struct options *options, const struct process_title *title)
              "killed with the step");
   startup_offer_tools();
   options->confinement.agent_is_protected = startup.is_protected;
-  struct confinement *confinement = confinement_new(&options->confinement, &error);
-  log_policy(&log, confinement);
+  struct confinement *confinement = prepare_confinement(options, &log, &error);
   bool is_ready = confinement != NULL && bind_http(options, &listener, &error) == 0 &&
                   complete(options, &log, &error) == 0;
   int exit_code = is_ready ? serve(options, &startup, title, confinement, &secrets, &log)

@@ -24,17 +24,23 @@ void step_policy_release(struct step_policy *self) {
   denials_release(&self->plan);
 }
 
-void step_policy_log(const struct step_policy *self, const struct log *log,
-                     const struct step *step) {
-  const char *const *missing = self->plan.missing;
+void step_policy_log_missing(const struct confinement_plan *plan, const struct log *log,
+                             const char *step_id) {
+  const char *const *missing = plan->missing;
   struct buffer words = {0};
-  if (self->is_refused || missing[0] == NULL)
+  if (missing[0] == NULL)
     return;
   for (size_t i = 0; missing[i] != NULL; i++)
     buffer_add_format(&words, "%s%s", i > 0 ? ", " : "", missing[i]);
-  log_line(log, LOG_WARN, step->step_id, "the kernel cannot enforce a part of the fence: %.*s",
+  log_line(log, LOG_WARN, step_id, "a part of the sandbox policy is not enforced: %.*s",
            (int)words.length, words.bytes);
   buffer_release(&words);
+}
+
+void step_policy_log(const struct step_policy *self, const struct log *log,
+                     const struct step *step) {
+  if (!self->is_refused && step->fence != NULL)
+    step_policy_log_missing(&self->plan, log, step->step_id);
 }
 
 /* Returns the access that a file kind was denied. A kind that writes may also read, which it was

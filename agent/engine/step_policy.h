@@ -22,9 +22,12 @@ void step_policy_init(struct step_policy *self, const struct kind_context *conte
                       struct step *step, struct error *error);
 void step_policy_release(struct step_policy *self);
 
-/* Logs what the kernel cannot enforce, if there is anything. */
+/* Logs the parts of a policy that are not enforced, if there are any: of the step's own policy, and
+   of any plan. */
 void step_policy_log(const struct step_policy *self, const struct log *log,
                      const struct step *step);
+void step_policy_log_missing(const struct confinement_plan *plan, const struct log *log,
+                             const char *step_id);
 
 /* Finds out what the policy has denied to a step that failed. */
 void step_policy_find_denials(struct step_policy *self, const struct kind_context *context,

@@ -257,7 +257,8 @@ FENCE_TEST(an_agent_whose_policy_cannot_be_enforced_does_not_start) {
                                          .prepare_context = &rows[i].kernel},
                     &outcome);
     if (outcome.exit_code != rows[i].exit_code ||
-        strstr(outcome.log, fence_trial_text(trial, rows[i].log)) == NULL)
+        strstr(outcome.log, fence_trial_text(trial, rows[i].log)) == NULL ||
+        (strstr(outcome.log, "--fence: fence") != NULL) != (rows[i].exit_code != 0))
       fail_msg("--fence %s, Landlock %d, error %d: exit code %d, not %d, log: %s", rows[i].fence,
                rows[i].kernel.abi, rows[i].kernel.error, outcome.exit_code, rows[i].exit_code,
                outcome.log);

@@ -211,6 +211,32 @@ FENCE_TEST(the_policy_of_an_agent_with_stdio_is_that_of_its_steps) {
   stdio_host_free(host);
 }
 
+/* UDP is open because of the policy: the kernel could close it. */
+FENCE_TEST(what_the_policy_of_an_agent_leaves_out_is_logged_once) {
+  static const char words[] = "not enforced: udp";
+  const char *const arguments[] = {"--stdio", "--fence",
+                                   quoted("{'network':'loopback','bestEffort':true}"), NULL};
+  struct stdio_host *host = stdio_host_start(
+      &(struct stdio_host_setup){.arguments = arguments, .directory = trial->path});
+  for (int i = 0; i < 3; i++)
+    stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo done'}}\n");
+  stdio_host_close_input(host);
+  assert_int_equal(stdio_host_wait(host), 0);
+  const char *logged = strstr(stdio_host_log(host), words);
+  assert_non_null(logged);
+  assert_null(strstr(logged + 1, words));
+  stdio_host_free(host);
+}
+
+FENCE_TEST(what_the_policy_of_a_step_leaves_out_is_logged) {
+  struct fence_outcome outcome;
+  fence_trial_run(trial,
+                  &(struct fence_step){.script = "echo done",
+                                       .fence = "{'network':'loopback','bestEffort':true}"},
+                  &outcome);
+  assert_non_null(strstr(outcome.log, "not enforced: udp"));
+}
+
 FENCE_TEST(the_policy_of_an_agent_with_mcp_is_that_of_its_steps) {
   prepare_files(trial);
   struct stdio_host *host = start_host(trial, "--mcp");
