@@ -144,7 +144,7 @@ void kind_release_input(struct step *step);
 int kind_execute(struct step *step, struct output *output, struct error *error);
 
 /* How the error of a file kind begins if the sandbox policy has denied it; its path follows. */
-#define KIND_OUTSIDE_FENCE "outside the fence: "
+#define KIND_OUTSIDE_FENCE "outside the sandbox policy: "
 
 /* Execute a packed step in a supervisor and write content and warnings to standard output and
    standard error. `known` are the kinds that it was packed with; kinds_work uses `kinds`. Return

@@ -214,7 +214,7 @@ static struct explanation not_permitted(const struct exec_probe *probe) {
     return about(80, "its interpreter is on the mount ", probe->interpreter_mount,
                  ", which is noexec");
   return plain(probe->has_rights
-                   ? "permission denied by a security policy, such as the step's fence"
+                   ? "permission denied by a security policy, such as the step's sandbox policy"
                    : "permission denied");
 }
 

@@ -34,7 +34,7 @@ static int check(struct fence_trial *trial, const struct row *row, enum fence_pl
   *(by_agent ? &step.agent_fence : &step.fence) = row->fence;
   fence_trial_run(trial, &step, &with);
   const char *expected = row->outside == NULL ? ""
-                                              : formatted("outside the fence: %s",
+                                              : formatted("outside the sandbox policy: %s",
                                                           fence_trial_text(trial, row->outside));
   bool passed = result_code(&without) == 0 && (row->outside == NULL) == (result_code(&with) == 0) &&
                 strstr(with.answer, expected) != NULL;
@@ -252,7 +252,7 @@ FENCE_TEST(the_policy_of_an_agent_with_mcp_is_that_of_its_steps) {
                   fence_trial_text(trial, "{'jsonrpc':'2.0','id':3,'method':'tools/call','params':{"
                                           "'name':'write_file','arguments':{'path':'@/out/new',"
                                           "'content':'x'}}}\n"));
-  wait_output(host, "outside the fence: ");
+  wait_output(host, "outside the sandbox policy: ");
   expect_only_inside(trial);
   stdio_host_free(host);
 }

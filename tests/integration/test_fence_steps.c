@@ -60,7 +60,7 @@ FENCE_TEST(a_denial_never_has_a_path_that_was_cut) {
                                "'fence':{'writePaths':['@/in']}}",
                                0, 0);
   fence_trial_run(trial, &(struct fence_step){.json = step}, &outcome);
-  assert_non_null(strstr(outcome.answer, "outside the fence: "));
+  assert_non_null(strstr(outcome.answer, "outside the sandbox policy: "));
   assert_non_null(strstr(outcome.answer, "…"));
   assert_null(cJSON_GetObjectItem(result_of(&outcome), "fence"));
 }

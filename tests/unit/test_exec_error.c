@@ -53,8 +53,9 @@ TEST(a_denied_permission_is_explained, setup, teardown) {
   assert_says("file", EACCES,
               "cannot run file: permission denied: not executable (no x in its mode)");
   make_file("#!/bin/sh\n", 10, 0711); /* as under Landlock */
-  assert_says("file", EACCES,
-              "cannot run file: permission denied by a security policy, such as the step's fence");
+  assert_says(
+      "file", EACCES,
+      "cannot run file: permission denied by a security policy, such as the step's sandbox policy");
   assert_says("/no/such/file", EACCES, "cannot run /no/such/file: Permission denied");
 }
 
