@@ -489,14 +489,19 @@ static bool is_chosen(const struct step_choice *choice, const cJSON *value) {
          (has_number && is_number);
 }
 
+/* Shows a word, which is no secret. */
 static int reject_choice(const struct step_field *self, const cJSON *value, struct error *error) {
-  char expected[160] = "one of ";
+  char expected[160] = "one of ", shown[SHOWN_SIZE];
   for (const struct step_choice *choice = self->choices; choice->name != NULL; choice++) {
     size_t length = strlen(expected);
     (void)snprintf(expected + length, sizeof expected - length, "%s%s",
                    choice > self->choices ? ", " : "", choice->name);
   }
-  return step_field_reject(self->name, expected, value, error);
+  const char *text = cJSON_GetStringValue(value);
+  if (text == NULL || text[0] == '\0')
+    return step_field_reject(self->name, expected, value, error);
+  show(shown, text, strlen(text));
+  return error_set(error, "%s: expected %s, got \"%s\"", self->name, expected, shown);
 }
 
 static int read_choice(const struct step_field *self, cJSON *value, void *place,

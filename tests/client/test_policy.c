@@ -34,7 +34,7 @@ JOB_TEST_NO_AGENT(a_malformed_policy_is_wrong_usage) {
       {"--fence '{\"readPaths\":[\"\"]}'",
        "fence.readPaths[0]: expected a path of 1 to 4095 bytes, got 0"},
       {"--fence '{\"network\":\"off\"}'", "fence.network: expected one of all, ports, loopback, "
-                                          "none, got a string; sandbox run --help"},
+                                          "none, got \"off\"; sandbox run --help"},
       {"--fence '{\"network\":\"none\",\"network\":\"all\"}'",
        "fence.network: expected once, got it twice"},
       {"--fence '{\"tcpConnect\":[443]}'",

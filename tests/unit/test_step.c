@@ -308,7 +308,12 @@ TEST(a_wrong_policy_is_rejected_by_name) {
       {"'fence':{'writePath':[]}", "fence.writePath: unknown field"},
       {"'fence':{'network':'none','network':'all'}", "fence.network: expected once, got it twice"},
       {"'fence':{'network':'None'}",
-       "fence.network: expected one of all, ports, loopback, none, got a string"},
+       "fence.network: expected one of all, ports, loopback, none, got \"None\""},
+      {"'fence':{'network':'an internet without any other company at all'}",
+       "fence.network: expected one of all, ports, loopback, none, got \"an internet without any "
+       "other company...\""},
+      {"'fence':{'network':''}",
+       "fence.network: expected one of all, ports, loopback, none, got an empty string"},
       {"'fence':{'network':3}", "fence.network: expected a string, got a number"},
       {"'fence':{'writePaths':['/a','']}",
        "fence.writePaths[1]: expected a path of 1 to 4095 bytes, got 0"},
