@@ -180,7 +180,7 @@ static void say_denials(struct terminal *terminal, const cJSON *denials) {
     const char *path = json_field_text(denial, "path", "");
     const bool is_unsure = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(denial, "certain"));
     if (access[0] != '\0')
-      terminal_say(terminal, COLOR_YELLOW, "sandbox: %sdenied by the fence: %s%s%s",
+      terminal_say(terminal, COLOR_YELLOW, "sandbox: %sdenied by the sandbox policy: %s%s%s",
                    is_unsure ? "perhaps " : "", access, path[0] != '\0' ? " " : "", path);
   }
 }
@@ -200,7 +200,8 @@ bool run_policy_report(const struct run_policy *self, struct program *program, c
     say_denials(&program->terminal, cJSON_GetObjectItemCaseSensitive(fence, "denials"));
   }
   if (!is_obeyed)
-    terminal_error(&program->terminal, "the agent has executed the step without its fence");
+    terminal_error(&program->terminal,
+                   "the agent has executed the step without its sandbox policy");
   cJSON_Delete(tree);
   return is_obeyed;
 }

@@ -233,8 +233,8 @@ JOB_TEST_NO_AGENT(run_says_what_was_not_enforced_and_what_was_denied) {
                 "{'access':'network','certain':false}]}"};
   expect_answer(job, answer, 1,
                 "sandbox: not enforced: signals, udp\n"
-                "sandbox: denied by the fence: write /etc/x\n"
-                "sandbox: perhaps denied by the fence: network\n");
+                "sandbox: denied by the sandbox policy: write /etc/x\n"
+                "sandbox: perhaps denied by the sandbox policy: network\n");
   answer.options = "-q --read-only";
   expect_answer(job, answer, 1, "");
   answer.result = "'exitCode':0";
@@ -257,7 +257,8 @@ JOB_TEST_NO_AGENT(the_json_option_passes_the_policy_on) {
 
 /* Another agent may have taken the step than the one that was asked. */
 JOB_TEST_NO_AGENT(a_step_that_ran_without_its_policy_is_an_error) {
-  static const char ignored[] = "sandbox: the agent has executed the step without its fence\n";
+  static const char ignored[] =
+      "sandbox: the agent has executed the step without its sandbox policy\n";
   struct answer answer = {
       .options = "--fence '{}'", .started = "", .result = "'exitCode':0,'end':{'cause':'exited'}"};
   expect_answer(job, answer, 125, ignored);
