@@ -106,7 +106,9 @@ static const char *why_no_landlock(const struct confinement *self) {
 static int refuse(const struct confinement *self, const struct policy_fence *fence,
                   unsigned missing, struct error *error) {
   const char *field = field_of(missing, fence);
-  static const char hint[] = "; with \"bestEffort\": true the step runs without it";
+  const char *hint = fence == self->options->fence
+                         ? "; with \"bestEffort\": true the agent starts without it"
+                         : "; with \"bestEffort\": true the step runs without it";
   if ((missing & (BIT(NETWORK) | BIT(AGENT))) != 0)
     return error_set(error, "fence%s needs seccomp filters: %s%s", field,
                      strerror(self->seccomp_error), hint);
