@@ -86,12 +86,28 @@ static void put_text(const char **place, const char *value) {
   *place = memory_copy(value, strlen(value));
 }
 
+/* An empty value is that of a flag, because an empty variable counts as not set. */
 static int parse_text(struct options *self, const struct setting *setting, const char *value,
                       struct error *error) {
-  (void)error;
-  if (value[0] != '\0')
-    put_text(text_at(self, setting), value);
+  if (value[0] == '\0')
+    return error_set(error, "expected a value, got nothing");
+  put_text(text_at(self, setting), value);
   return 0;
+}
+
+/* Whether the text has base names of commands, separated by commas and blanks. */
+static bool are_names(const char *at) {
+  size_t length;
+  for (at += strspn(at, " "); (length = strcspn(at, ",/")) > 0 && at[length] == ',';)
+    at += length + 1 + strspn(at + length + 1, " ");
+  return length > 0 && at[length] == '\0';
+}
+
+static int parse_names(struct options *self, const struct setting *setting, const char *value,
+                       struct error *error) {
+  if (!are_names(value))
+    return error_set(error, "expected base names, separated by commas, got '%.99s'", value);
+  return parse_text(self, setting, value, error);
 }
 
 static int parse_switch(struct options *self, const struct setting *setting, const char *value,
@@ -106,7 +122,7 @@ static int parse_switch(struct options *self, const struct setting *setting, con
 static int parse_url(struct options *self, const struct setting *setting, const char *value,
                      struct error *error) {
   (void)setting;
-  return value[0] == '\0' ? 0 : redis_url_parse(&self->url, value, error);
+  return redis_url_parse(&self->url, value, error);
 }
 
 static int parse_log_format(struct options *self, const struct setting *setting, const char *value,
@@ -171,6 +187,7 @@ enum { EVENTS_PACE_OF_A_RUN = 20000 };
 #define AT(FIELD)                                                                                  \
   .offset = offsetof(struct options, FIELD), .size = sizeof(((struct options *)NULL)->FIELD)
 #define TEXT(FIELD) .parse = parse_text, AT(FIELD)
+#define NAMES(FIELD) .parse = parse_names, AT(FIELD)
 #define SWITCH(FIELD) .parse = parse_switch, AT(FIELD)
 #define NUMBER(FIELD, LEAST, MOST, INITIAL)                                                        \
   .parse = parse_number, AT(FIELD), .least = (LEAST), .most = (MOST), .initial = (INITIAL)
@@ -253,10 +270,10 @@ static const struct setting settings[] = {
     {"limits", "JSON", ALWAYS, .parse = parse_limits,
      .help = "Limit each step: an object with memoryBytes, processes, openFiles," NEXT
              "fileSizeBytes, cpuSeconds and coreBytes"},
-    {"allow-commands", "NAMES", ALWAYS, TEXT(confinement.allowed_commands),
+    {"allow-commands", "NAMES", ALWAYS, NAMES(confinement.allowed_commands),
      .help = "Run only commands with these base names, separated by commas. Advisory:" NEXT
              "a shell that is allowed runs any other program"},
-    {"deny-commands", "NAMES", ALWAYS, TEXT(confinement.denied_commands),
+    {"deny-commands", "NAMES", ALWAYS, NAMES(confinement.denied_commands),
      .help = "Run no commands with these base names. Advisory, like --allow-commands"},
     {"drain-seconds", "N", WITH_STEPS, NUMBER(drain_seconds, 0, 1000000, 0),
      .help = "After the first SIGTERM, start no more steps and let the running one" NEXT
@@ -580,8 +597,6 @@ static int check(const struct options *self, struct error *error) {
     return error_set(error, "--mcp=2024-11-05 cannot be used with --http: choose a later version");
   if ((self->tls.certificate == NULL) != (self->tls.key == NULL))
     return error_set(error, "--cert and --key: one without the other");
-  if (self->action == OPTIONS_INJECT && self->inject_target == NULL)
-    return error_set(error, "--inject: expected a file or a directory, got nothing");
   /* A tool runner reports an unknown tool to its host. */
   if (tool != NULL && !self->stdio.is_runner && tool_find(tool) == NULL)
     return error_set(error, "--tool: unknown tool '%.40s'", tool);
@@ -630,7 +645,7 @@ void options_release(struct options *self) {
   policy_free(&policy_fence_table, self->confinement.fence);
   policy_free(&policy_limits_table, self->confinement.limits);
   for (size_t i = 0; i < SETTINGS; i++)
-    if (settings[i].parse == parse_text)
+    if (settings[i].parse == parse_text || settings[i].parse == parse_names)
       free((char *)(uintptr_t)*text_at(self, &settings[i]));
   *self = (struct options){.action = self->action};
 }

@@ -60,9 +60,9 @@ static int clear_environment(void **state) {
   for (size_t i = 0; i < TOOL_TWINS; i++)
     assert_int_equal(unsetenv(tool_twins[i].variable), 0);
   static const char *const others[] = {
-      "SANDBOX_INSECURE",  "SANDBOX_RUN_ID",    "SANDBOX_RUN_SET",
-      "TOOL_NAME",         "SANDBOX_HTTP",      "SANDBOX_HTTP_KEY_FILE",
-      "SANDBOX_HTTP_OPEN", "SANDBOX_HTTP_PATH", "SANDBOX_HTTP_KEY"};
+      "SANDBOX_INSECURE",       "SANDBOX_RUN_ID",        "SANDBOX_RUN_SET",   "SANDBOX_MASK_ENV",
+      "SANDBOX_ALLOW_COMMANDS", "SANDBOX_DENY_COMMANDS", "TOOL_NAME",         "SANDBOX_HTTP",
+      "SANDBOX_HTTP_KEY_FILE",  "SANDBOX_HTTP_OPEN",     "SANDBOX_HTTP_PATH", "SANDBOX_HTTP_KEY"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     assert_int_equal(unsetenv(others[i]), 0);
   return 0;
@@ -216,7 +216,7 @@ static void check_rows(const struct row *rows, size_t count) {
     check_rows(rows, sizeof rows / sizeof *rows);                                                  \
   } while (0)
 
-/* An empty variable counts as not set. A flag overrides its variable, even if it is empty. */
+/* An empty variable counts as not set. An empty flag is a mistake. */
 TEST(redis_has_flags_and_variables, clear_environment) {
   CHECK_ROWS(
       {NULL, {"--redis-url", "redis://h", "--job-id", "j"}, "run host=h job=j"},
@@ -226,7 +226,7 @@ TEST(redis_has_flags_and_variables, clear_environment) {
        "run path=/s password=p job={pipe 42} verbose=1 dumpable=1 idle=1 maxlen=0 hold=65536 "
        "ttl=60"},
       {NULL, {"--redis-url=a", "--job-id=1", "--redis-url=b", "--job-id=2"}, "run host=b job=2"},
-      {"REDIS_URL=x|JOB_ID=x", {"--job-id="}, "--job-id (or JOB_ID) is required"},
+      {"REDIS_URL=x|JOB_ID=x", {"--job-id="}, "--job-id: expected a value, got nothing"},
       {"AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=9",
        {REDIS, "--idle-cycles="},
        "--idle-cycles: expected a whole number from 1 to 525600000, got ''"},
@@ -256,7 +256,6 @@ TEST(redis_has_flags_and_variables, clear_environment) {
       {NULL, {REDIS, "--run-id", "run 7"}, "run host=h job=j run=run 7 pace=20000"},
       {NULL, {REDIS, "--events-pace=20000"}, "run host=h job=j pace=20000"},
       {"AGENTSMITH_RUN_ID=v", {REDIS, "--run-id=7"}, "run host=h job=j run=7 pace=20000"},
-      {"AGENTSMITH_RUN_ID=v", {REDIS, "--run-id="}, "run host=h job=j"},
       {"SANDBOX_EVENTS_PACE=0", {REDIS, "--run-id=r"}, "run host=h job=j run=r"},
       {"SANDBOX_EVENTS_PACE=500", {REDIS, "--run-id=r"}, "run host=h job=j run=r pace=500"},
       {"SANDBOX_RUN_ID=general|SANDBOX_RUN_SET=runs|AGENTSMITH_RUN_ID=of one server",
@@ -604,10 +603,57 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
   free(help);
 }
 
+/* A script whose variable is not set must not start an agent without a key or without a list. */
+TEST(an_empty_text_is_a_mistake_only_of_a_flag, clear_environment) {
+  static const struct {
+    const char *flag, *variable, *mode;
+  } rows[] = {{"--job-id", "JOB_ID", "--once"},
+              {"--run-id", "SANDBOX_RUN_ID", "--job-id=j"},
+              {"--run-set", "SANDBOX_RUN_SET", "--job-id=j"},
+              {"--cacert", "REDIS_CACERT", "--job-id=j"},
+              {"--sni", "REDIS_SNI", "--job-id=j"},
+              {"--ipc", "SANDBOX_IPC_DIR", "--ipc"},
+              {"--http-key-file", "SANDBOX_HTTP_KEY_FILE", "--http=localhost:1"},
+              {"--tool", "SANDBOX_TOOL", "--stdio"},
+              {"--workdir", "SANDBOX_WORKDIR", "--mcp"},
+              {"--env-files", "SANDBOX_ENV_FILES", "--ipc"},
+              {"--mask-env", "SANDBOX_MASK_ENV", "--once"}};
+  struct options options;
+  assert_int_equal(setenv("REDIS_URL", "redis://h", 1), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    assert_rejected((const char *[]){rows[i].mode, formatted("%s=", rows[i].flag), NULL},
+                    formatted("%s: expected a value, got nothing", rows[i].flag));
+    assert_int_equal(setenv(rows[i].variable, "", 1), 0);
+    assert_accepted(&options, (const char *[]){rows[i].mode, NULL});
+    options_release(&options);
+  }
+}
+
+TEST(the_lists_of_commands_have_base_names, clear_environment) {
+  static const char *const good[] = {"sh", "sh,bash", "sh, bash", " sh bash ,[", "g++,clang-17"};
+  static const char *const never[] = {
+      "",     ",", " ", "sh,", ",sh", "sh,,bash", "sh, ,bash", "/usr/bin/true", "sh,/bin/true",
+      "true/"};
+  struct options options;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    assert_accepted(&options, (const char *[]){"--once", "--allow-commands", good[i],
+                                               "--deny-commands", good[i], NULL});
+    assert_string_equal(options.confinement.allowed_commands, good[i]);
+    assert_string_equal(options.confinement.denied_commands, good[i]);
+    options_release(&options);
+  }
+  for (size_t i = 0; i < 2 * sizeof never / sizeof *never; i++) {
+    const char *flag = i % 2 == 0 ? "--allow-commands" : "--deny-commands";
+    assert_rejected(
+        (const char *[]){"--once", flag, never[i / 2], NULL},
+        formatted("%s: expected base names, separated by commas, got '%s'", flag, never[i / 2]));
+  }
+}
+
 TEST(wrong_usage_is_explained, clear_environment) {
   CHECK_ROWS({NULL, {NULL}, "--redis-url (or REDIS_URL) is required"},
              {NULL, {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
-             {NULL, {"--redis-url=", "--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+             {"REDIS_URL=h", {"--redis-url=", "--job-id=j"}, "redis url: the host is missing"},
              {NULL, {"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
              {NULL,
               {"--redis-url=h:x", "--job-id=j"},
