@@ -533,10 +533,8 @@ static int convert(struct options *self, const struct setting *setting, const ch
                    struct error *error) {
   if (setting->parse == parse_number)
     put_number(self, setting, setting->initial);
-  if (!applies(self, setting)) {
-    bool is_wrong = self->action <= OPTIONS_HTTP && setting->modes != ACTION && flag != NULL;
-    return is_wrong ? reject_flag(self, setting, error) : 0;
-  }
+  if (!applies(self, setting))
+    return setting->modes != ACTION && flag != NULL ? reject_flag(self, setting, error) : 0;
   const char *value = flag;
   struct name source = variable_of(setting);
   if (flag == NULL && (setting->modes != ACTION || setting->variable != NULL))
