@@ -483,9 +483,9 @@ TEST(wrong_usage_of_http_is_explained, clear_environment) {
 }
 
 TEST(a_route_has_a_path_that_requests_can_have, clear_environment) {
-  static const char *const never[] = {"",      "/",    "a",     "/a/",      "//a",
-                                      "/a//b", "/.",   "/a/..", "/a b",     "/a%20",
-                                      "/a?b",  "/a#b", "/a\\b", "/\xC3\xA4"};
+  static const char *const never[] = {"",      "/",         "a",      "/a/",   "//a",  "/a//b",
+                                      "/.",    "/a/..",     "/a b",   "/a%20", "/a?b", "/a#b",
+                                      "/a\\b", "/\xC3\xA4", "/v1/{}", "/a{",   "/a}"};
   static const char *const good[] = {"/a", "/predict/v1", "/.a", "/...", "/a..b:c,d"};
   struct options options;
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -497,8 +497,10 @@ TEST(a_route_has_a_path_that_requests_can_have, clear_environment) {
   for (size_t i = 0; i < sizeof never / sizeof *never; i++)
     assert_rejected((const char *[]){"--mcp", "--http=localhost:1", "--http-path", never[i], NULL},
                     formatted("--http-path: expected a path such as /predict, got '%s'", never[i]));
-  assert_rejected((const char *[]){"--mcp", "--http=localhost:1", "--http-path=/health", NULL},
-                  "--http-path: /health is another route");
+  static const char *const own[] = {"/health", "/metrics"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    assert_rejected((const char *[]){"--mcp", "--http=localhost:1", "--http-path", own[i], NULL},
+                    formatted("--http-path: %s is another route", own[i]));
 }
 
 /* Writes the file and returns the error of the options, or the key, until the next call. */

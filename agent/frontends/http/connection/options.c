@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/frontends/http/connection/server.h"
 #include "base/descriptor.h"
 #include "base/memory.h"
 
@@ -25,7 +26,8 @@ int http_options_parse_open(struct http_options *self, const char *value, struct
   return 0;
 }
 
-/* The path of a request is compared after it was decoded, and has no such segments. */
+/* The path of a request is compared after it was decoded, and has no such segments. Braces would
+   make it a pattern (http_route). */
 static bool is_path(const char *value) {
   if (value[0] != '/')
     return false;
@@ -35,7 +37,7 @@ static bool is_path(const char *value) {
       return false;
   }
   for (const char *at = value; *at != '\0'; at++)
-    if (*at <= ' ' || *at > '~' || strchr("?#%\\", *at) != NULL)
+    if (*at <= ' ' || *at > '~' || strchr("?#%\\{}", *at) != NULL)
       return false;
   return true;
 }
@@ -43,8 +45,8 @@ static bool is_path(const char *value) {
 int http_options_parse_path(struct http_options *self, const char *value, struct error *error) {
   if (!is_path(value))
     return error_set(error, "expected a path such as /predict, got '%.99s'", value);
-  if (strcmp(value, "/health") == 0)
-    return error_set(error, "/health is another route");
+  if (http_server_has_path(value))
+    return error_set(error, "%s is another route", value);
   put_text(&self->path, value);
   return 0;
 }

@@ -29,6 +29,13 @@ static const struct http_route own_routes[] = {
     {.method = HTTP_GET, .pattern = "/metrics", .serve = server_serve_metrics},
     {.pattern = NULL}};
 
+bool http_server_has_path(const char *path) {
+  for (const struct http_route *route = own_routes; route->pattern != NULL; route++)
+    if (strcmp(route->pattern, path) == 0)
+      return true;
+  return false;
+}
+
 static bool is_own_route(const struct http_route *route) {
   return route >= own_routes && route < own_routes + sizeof own_routes / sizeof *own_routes;
 }

@@ -88,6 +88,9 @@ bool http_server_is_busy(const struct http_server *self);
    caller's. */
 void http_server_free(struct http_server *self);
 
+/* Whether every server has a route with this path. */
+bool http_server_has_path(const char *path);
+
 /* The memory of all responses that are not sent yet, in bytes. */
 size_t http_server_unsent(const struct http_server *self);
 
