@@ -166,7 +166,7 @@ HTTP_TEST(the_body_of_an_unauthorised_request_is_not_a_request) {
   assert_string_equal(response->body, "{\"steps\":[]}\n");
 }
 
-HTTP_TEST(rejected_keys_are_one_line_of_the_log_that_shows_none) {
+HTTP_TEST(rejected_keys_are_counted_in_the_log_which_shows_none) {
   http_agent_start_tcp(http, NULL, with_key);
   for (int i = 0; i < 50; i++)
     expect(http, "GET", "/steps", formatted("X-Sandbox-Key: guessed-%d\r\n", i), 401,
@@ -174,6 +174,10 @@ HTTP_TEST(rejected_keys_are_one_line_of_the_log_that_shows_none) {
   agent_process_wait_log(http->process, "127.0.0.1");
   assert_int_equal(agent_process_count_log(http->process, "right key"), 1);
   assert_int_equal(agent_process_count_log(http->process, "guessed"), 0);
+  assert_int_equal(kill(agent_process_pid(http->process), SIGTERM), 0);
+  assert_int_equal(agent_process_wait(http->process, WAIT_BOUND_MS), 128 + SIGTERM);
+  agent_process_wait_log(http->process,
+                         "requests without the right key: 49, the last one from 127");
 }
 
 /* --- web pages -------------------------------------------------------------------------------- */

@@ -150,6 +150,19 @@ static void check(struct http_agent *http, struct waiting *self, int which) {
   http_client_expect_closed(self->clients[which]);
 }
 
+HTTP_TEST(rejected_keys_are_counted_in_the_log_after_10_s) {
+  static const char line[] = "requests without the right key: 2, the last one from the socket file";
+  http_agent_start(http, NULL, (const char *const[]){"SANDBOX_HTTP_KEY=0123456789abcdef", NULL});
+  int64_t begun_ms = wait_now_ms();
+  for (int i = 0; i < 3; i++)
+    http_agent_expect_error(
+        http, http_client_request(http_agent_connect(http), "GET", "/steps", NULL, NULL), 401,
+        "unauthorized");
+  agent_process_wait_log(http->process, line);
+  int64_t passed_ms = wait_now_ms() - begun_ms;
+  assert_true(passed_ms >= 10000 - EARLY_MS && passed_ms <= 10000 + LATE_MS);
+}
+
 HTTP_TEST(a_client_has_a_limited_time_for_each_part_of_an_exchange) {
   struct waiting self = {0};
   http_agent_start(http, NULL, NULL);

@@ -54,21 +54,25 @@ static void describe_client(const struct http_exchange *exchange, char *out, siz
     (void)snprintf(out, size, "%s", exchange->is_tcp ? "an unknown address" : "the socket file");
 }
 
-static void log_rejected_key(struct http_server *self, const struct http_exchange *exchange) {
-  const int64_t now_ms = clock_monotonic_ms();
-  char client[INET6_ADDRSTRLEN];
-  self->rejected_keys++;
-  if (self->rejected_log_ms != 0 && now_ms < self->rejected_log_ms + HTTP_REJECTED_LOG_MS)
+/* At most once in the pause, except at the end of the program. */
+static void log_rejected_keys(struct http_server *self) {
+  if (self->rejected_keys == 0)
     return;
-  describe_client(exchange, client, sizeof client);
   log_line(self->log, LOG_WARN, NULL, "requests without the right key: %u, the last one from %s",
-           self->rejected_keys, client);
+           self->rejected_keys, self->last_rejected);
   self->rejected_keys = 0;
-  self->rejected_log_ms = now_ms;
+  loop_timer_start(self->rejected_pause, HTTP_REJECTED_LOG_MS);
+}
+
+LOOP_CALLBACK(on_rejected_pause_end, struct http_server *self) {
+  log_rejected_keys(self);
 }
 
 static void reject_key(struct http_server *self, struct http_exchange *exchange) {
-  log_rejected_key(self, exchange);
+  self->rejected_keys++;
+  describe_client(exchange, self->last_rejected, sizeof self->last_rejected);
+  if (!event_pending(self->rejected_pause, EV_TIMEOUT, NULL))
+    log_rejected_keys(self);
   exchange->closes = true;
   http_respond_error_with(exchange, 401, "unauthorized",
                           "this agent wants its key: Authorization: Bearer KEY",
@@ -379,6 +383,7 @@ struct http_server *http_server_new(struct event_base *base, const struct log *l
   (void)snprintf(self->instance, sizeof self->instance, "%016llx",
                  (unsigned long long)random_u64());
   self->retry = loop_timer_new(base, on_retry, self);
+  self->rejected_pause = loop_timer_new(base, on_rejected_pause_end, self);
   for (size_t i = 0; i < options->http->listener->count; i++)
     self->acceptable[i] = loop_event_new_idle(base, options->http->listener->fds[i],
                                               EV_READ | EV_PERSIST, on_acceptable, self);
@@ -415,6 +420,8 @@ void http_server_free(struct http_server *self) {
     connection_free(exchange);
   for (size_t i = 0; i < self->options.http->listener->count; i++)
     event_free(self->acceptable[i]);
+  log_rejected_keys(self);
+  event_free(self->rejected_pause);
   event_free(self->retry);
   if (self->reserve >= 0)
     (void)close(self->reserve);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <event2/event.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,8 +29,10 @@ struct http_server {
   struct event *acceptable[HTTP_SOCKETS_MAX];
   struct event *retry;    /* accepts again after descriptors had run out */
   int reserve;            /* a descriptor to refuse a connection with; -1: none */
-  unsigned rejected_keys; /* since the last line of the log */
-  int64_t rejected_log_ms;
+  unsigned rejected_keys; /* that the log has not counted yet */
+  /* The client of the last one; and a timer that runs until the log may have the next line. */
+  char last_rejected[INET6_ADDRSTRLEN];
+  struct event *rejected_pause;
   struct {
     uint64_t requests, refused, received_bytes, sent_bytes;
   } counts;
