@@ -59,17 +59,30 @@ HTTP_TEST(health_counts_as_use_if_it_carries_the_key) {
   expect_exit_after(http, 2, last_ms, CYCLE_MS);
 }
 
-HTTP_TEST(health_without_the_key_and_open_connections_do_not_count_as_use) {
-  int64_t begun_ms = wait_now_ms();
-  start_idle(http, (const char *const[]){"SANDBOX_HTTP_KEY=" KEY, NULL});
-  struct http_client *client = http_agent_connect(http);
+/* Repeats a request on one connection until the agent ends, or should have. */
+static void use_until_the_end(struct http_agent *http, const char *target, const char *fields) {
   const struct timespec pause = {.tv_nsec = 300000000};
+  struct http_client *client = http_agent_connect(http);
+  int64_t begun_ms = wait_now_ms();
   while (agent_process_is_running(http->process) && wait_now_ms() - begun_ms < 3 * CYCLE_MS) {
-    http_client_send_request(client, "GET", "/health", NULL, NULL);
+    http_client_send_request(client, "GET", target, fields, NULL);
     if (http_client_response(client)->status != 200)
       break;
     nanosleep(&pause, NULL);
   }
+}
+
+HTTP_TEST(health_without_the_key_and_open_connections_do_not_count_as_use) {
+  int64_t begun_ms = wait_now_ms();
+  start_idle(http, (const char *const[]){"SANDBOX_HTTP_KEY=" KEY, NULL});
+  use_until_the_end(http, "/health", NULL);
+  expect_exit_after(http, 2, begun_ms, CYCLE_MS);
+}
+
+HTTP_TEST(metrics_do_not_count_as_use) {
+  int64_t begun_ms = wait_now_ms();
+  start_idle(http, (const char *const[]){"SANDBOX_HTTP_KEY=" KEY, NULL});
+  use_until_the_end(http, "/metrics", "Authorization: Bearer " KEY "\r\n");
   expect_exit_after(http, 2, begun_ms, CYCLE_MS);
 }
 

@@ -224,9 +224,11 @@ static void send_continue(const struct http_exchange *exchange) {
     (void)send(exchange->fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Whether the request shows that somebody uses the agent. A probe shows that if it has the key. */
+/* Whether the request shows that somebody uses the agent. Metrics are read whether or not anyone
+   does; a probe of health shows it if it has the key. */
 static bool is_activity(const struct http_server *self, const struct http_exchange *exchange) {
-  const bool is_probe = is_own_route(exchange->route) && self->options.http->access.key == NULL;
+  const bool is_probe = exchange->route->serve == server_serve_metrics ||
+                        (is_own_route(exchange->route) && self->options.http->access.key == NULL);
   return exchange->is_authorized && !is_probe;
 }
 
