@@ -54,6 +54,7 @@ struct job_step {
   char *target;    /* the command with its arguments or the first line of a script, the path, … */
   bool is_taken;   /* an agent has it already: without an agent, it is lost */
   bool is_running;
+  bool is_kept;        /* it cannot be cancelled, and groups of steps leave it out */
   size_t short_length; /* how many bytes of the id are unique among the steps, at least 4 */
 };
 

@@ -15,7 +15,9 @@ static bool is_group(const char *which) {
 static bool is_selected(const struct job_step *step, const char *which, bool is_complete) {
   if (!is_group(which))
     return strncasecmp(step->id, which, strlen(which) + is_complete) == 0;
-  return strcmp(which, "--all") == 0 || step->is_running == (strcmp(which, "--running") == 0);
+  const bool is_wanted =
+      strcmp(which, "--all") == 0 || step->is_running == (strcmp(which, "--running") == 0);
+  return is_wanted && !step->is_kept;
 }
 
 /* A complete id wins over longer ones that begin with it. The newest step comes first: otherwise

@@ -334,6 +334,7 @@ static int read_steps(struct program *program, struct job_steps *steps, struct e
                             .kind = copy_field(step, "kind"),
                             .target = memory_copy(target_of(step), strlen(target_of(step))),
                             .is_running = is_state(step, "running"),
+                            .is_kept = strcmp(json_field_text(step, "kind", ""), "shutdown") == 0,
                             .short_length = 4};
   }
   job_steps_deduplicate(steps);

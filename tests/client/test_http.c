@@ -123,6 +123,17 @@ HTTP_TEST(ps_lists_the_running_step_and_the_waiting_ones) {
       "");
 }
 
+HTTP_TEST(cancel_leaves_a_shutdown_alone) {
+  http_agent_start(http, NULL, NULL);
+  http_steps_hold(http, "gate", ":");
+  (void)http_steps_put(http, "end", "{\"kind\":\"shutdown\"}");
+  http_sandbox_expect(http, "$S cancel end", 125, "",
+                      "sandbox: the agent answers 409: a shutdown cannot be cancelled\n");
+  http_sandbox_expect(http, "$S cancel --waiting", 0, "", "nothing to cancel\n");
+  http_sandbox_expect(http, "$S cancel --all", 0, "", "cancelling gate\n");
+  (void)http_steps_result(http, "gate");
+}
+
 HTTP_TEST(cancel_ends_steps_by_prefix_or_in_groups) {
   http_agent_start(http, NULL, NULL);
   http_steps_hold(http, "gate", ":");

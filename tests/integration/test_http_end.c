@@ -89,6 +89,7 @@ HTTP_TEST(a_shutdown_has_neither_result_nor_stream) {
   assert_true(wait_now_ms() - begun_ms < 30000);
   http_steps_expect_error(http, 404, "not_found", "GET", "/steps/end/events", NULL);
   http_steps_expect_error(http, 409, "not_over", "DELETE", "/steps/end", NULL);
+  http_steps_expect_error(http, 409, "not_over", "POST", "/steps/end/cancel", NULL);
   http_agent_open_gate(http, "gate");
   (void)http_steps_result(http, "gate");
   expect_exit(http, 0);

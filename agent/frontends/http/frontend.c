@@ -379,15 +379,21 @@ static void serve_events(void *owner, struct http_exchange *exchange) {
     open_stream(self, exchange, step, form);
 }
 
+static const char shutdown_stays[] = "a shutdown cannot be cancelled";
+
 static void serve_cancel(void *owner, struct http_exchange *exchange) {
   static const char reason[] = "cancelled: by a cancel step";
   struct http_frontend *self = owner;
   struct http_step *step = find_step(self, exchange);
   if (step == NULL)
     return;
+  if (is_shutdown(step)) {
+    http_respond_error(exchange, 409, "not_over", shutdown_stays);
+    return;
+  }
   if (step->state == HTTP_STEP_RUNNING)
     (void)engine_cancel(&self->frontend, step->id, reason);
-  else if (step->state == HTTP_STEP_WAITING && !is_shutdown(step))
+  else if (step->state == HTTP_STEP_WAITING)
     finish_cancelled(self, step, reason);
   respond_now(self, exchange, step);
 }
@@ -398,7 +404,9 @@ static void serve_delete(void *owner, struct http_exchange *exchange) {
   if (step == NULL)
     return;
   if (step->state != HTTP_STEP_FINISHED) {
-    http_respond_error(exchange, 409, "not_over", "the step waits or runs; cancel it first");
+    http_respond_error(exchange, 409, "not_over",
+                       is_shutdown(step) ? shutdown_stays
+                                         : "the step waits or runs; cancel it first");
     return;
   }
   steps_delete(&self->steps, step);
