@@ -33,8 +33,9 @@ char *kind_title(const struct step *step, struct masker *masker) {
   char *target = memory_copy(step->target, strlen(step->target));
   const char *name = kind_of(step)->work == NULL ? "" : step->kind->name;
   mask_string(masker, target, false);
-  char *title =
-      memory_format("%s%s%.*s", name, *name == '\0' ? "" : " ", (int)KIND_TITLE_MAX, target);
+  const size_t length = strlen(target);
+  const size_t shown = length > KIND_TITLE_MAX ? utf8_cut(target, KIND_TITLE_MAX) : length;
+  char *title = memory_format("%s%s%.*s", name, *name == '\0' ? "" : " ", (int)shown, target);
   free(target);
   for (char *at = title; (at = strpbrk(at, "\r\n")) != NULL;)
     *at = ' ';

@@ -163,6 +163,12 @@ STEP_TEST(the_title_is_one_line_of_bounded_length) {
   start_fields(owner, formatted("'kind':'nothing','path':'/%0*d'", 2 * KIND_TITLE_MAX, 0));
   assert_int_equal(strlen(owner->events), strlen("started nothing \n") + KIND_TITLE_MAX);
   step_owner_wait(owner);
+
+  /* The last character that would fit is not split. */
+  start_fields(owner, formatted("'kind':'nothing','path':'/%0*d\u00e4%0*d'", KIND_TITLE_MAX - 2, 0,
+                                KIND_TITLE_MAX, 0));
+  assert_int_equal(strlen(owner->events), strlen("started nothing \n") + KIND_TITLE_MAX - 1);
+  step_owner_wait(owner);
 }
 
 STEP_TEST(a_long_warning_is_cut_in_its_middle) {
