@@ -290,3 +290,32 @@ HTTP_TEST(metrics_count_refused_requests) {
   const char *text = http_steps_ask(http, 200, "GET", "/metrics", WITH_KEY, NULL);
   assert_non_null(strstr(text, "\nsandbox_http_refused_requests_total 2\n"));
 }
+
+HTTP_TEST(metrics_count_every_request_and_as_refused_those_above_a_limit) {
+  static const char begin[] = "GET /";
+  char long_target[20000];
+  memset(long_target, 'a', sizeof long_target);
+  memcpy(long_target, begin, sizeof begin - 1);
+  http_agent_start(http, NULL, NULL);
+  http_steps_hold(http, "gate", ":");
+  (void)http_steps_put(http, "end", "{\"kind\":\"shutdown\"}");
+  double requests = http_steps_metric(http, "sandbox_http_requests_total");
+  double refused = http_steps_metric(http, "sandbox_http_refused_requests_total");
+  http_steps_expect_error(http, 503, "ending", "PUT", "/steps/1", TRUE_STEP);
+  http_steps_expect_error(http, 404, "not_found", "GET", "/nowhere", NULL);
+  http_steps_expect_error(http, 404, "not_found", "GET", "/steps/1", NULL);
+  http_steps_expect_error(http, 405, "method", "DELETE", "/steps", NULL);
+  struct http_client *client = http_agent_connect(http);
+  http_agent_expect_error(
+      http, http_client_request(client, "GET", "/steps", "Sandbox-Instance: x\r\n", NULL), 412,
+      "restarted");
+  http_client_send(client,
+                   "PUT /steps/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999999\r\n\r\n");
+  http_agent_expect_error(http, http_client_response(client), 413, "too_large");
+  client = http_agent_connect(http);
+  (void)http_client_offer(client, long_target, sizeof long_target);
+  http_agent_expect_error(http, http_client_response(client), 431, "too_large");
+  /* The two requests for metrics, and these seven. */
+  expect_metric(http, "sandbox_http_requests_total", requests + 2 + 7);
+  expect_metric(http, "sandbox_http_refused_requests_total", refused + 2);
+}

@@ -272,6 +272,8 @@ static void clear_exchange(struct http_exchange *self) {
   self->route = NULL;
   self->user_data = NULL;
   self->response = RESPONSE_NONE;
+  self->status = 0;
+  self->error = NULL;
   self->body_written = 0;
   self->is_long = self->is_authorized = self->is_chunked = self->is_open_stream = false;
   self->is_reported_gone = false;

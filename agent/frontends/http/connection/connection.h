@@ -56,9 +56,10 @@ struct http_exchange {
   void *user_data;
   bool is_long;
   bool is_authorized;
-  bool closes; /* the connection is closed after the response */
-  int status;
-  int64_t begun_ms; /* its first byte */
+  bool closes;       /* the connection is closed after the response */
+  int status;        /* of the response; 0: there is none */
+  const char *error; /* its word; static; NULL: the response is no such error */
+  int64_t begun_ms;  /* its first byte */
   enum response_state response;
   bool is_chunked;
   bool is_open_stream;

@@ -150,6 +150,7 @@ void http_respond_error_with(struct http_exchange *self, int status, const char 
   buffer_add_string(&body, ",\"message\":");
   buffer_add_json(&body, message, strlen(message));
   buffer_add_string(&body, "}\n");
+  self->error = word;
   http_respond(self, status, "application/json", fields, &body);
 }
 

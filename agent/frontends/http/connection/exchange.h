@@ -39,7 +39,7 @@ bool http_exchange_is_client_gone(const struct http_exchange *self);
 void http_respond(struct http_exchange *self, int status, const char *type, const char *fields,
                   struct buffer *body);
 
-/* Sends {"error":"<word>","message":"<sentence>"}. */
+/* Sends {"error":"<word>","message":"<sentence>"}. The word must be static. */
 void http_respond_error(struct http_exchange *self, int status, const char *word,
                         const char *message);
 

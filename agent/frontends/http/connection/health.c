@@ -110,10 +110,10 @@ void server_serve_metrics(void *server, struct http_exchange *exchange) {
   add_seconds(&text, "sandbox_uptime_seconds", clock_monotonic_ms() - self->started_ms);
   add_gauge(&text, "sandbox_http_connections", NULL, "Open connections.",
             (int64_t)self->connection_count);
-  http_metric_begin(&text, "sandbox_http_requests", "counter", NULL, "Requests that were read.");
+  http_metric_begin(&text, "sandbox_http_requests", "counter", NULL, "Requests that are over.");
   http_metric_add(&text, "sandbox_http_requests_total", self->counts.requests);
   http_metric_begin(&text, "sandbox_http_refused_requests", "counter", NULL,
-                    "Requests without the right key or origin, or above a limit.");
+                    "Requests without the right key, origin or host, or above a limit.");
   http_metric_add(&text, "sandbox_http_refused_requests_total", self->counts.refused);
   http_metric_begin(&text, "sandbox_http_received_bytes", "counter", "bytes",
                     "Bytes received from clients.");

@@ -247,15 +247,23 @@ void server_check_header(struct http_server *self, struct http_exchange *exchang
 /* --- serving ---------------------------------------------------------------------------------- */
 
 void server_serve(struct http_server *self, struct http_exchange *exchange) {
-  self->counts.requests++;
   exchange->route->serve(is_own_route(exchange->route) ? self : self->owner, exchange);
+}
+
+/* Whether the request had no right key, origin or host, or was above a limit. */
+static bool is_refused(const struct http_exchange *exchange) {
+  static const char *const words[] = {"unauthorized", "origin", "host",    "too_large",
+                                      "full",         "unread", "readers", "busy"};
+  for (size_t i = 0; exchange->error != NULL && i < sizeof words / sizeof *words; i++)
+    if (strcmp(exchange->error, words[i]) == 0)
+      return true;
+  return false;
 }
 
 void server_end_exchange(struct http_server *self, struct http_exchange *exchange, bool is_sent) {
   self->long_count -= exchange->is_long;
-  self->counts.refused += exchange->status == 401 || exchange->status == 403 ||
-                          exchange->status == 421 || exchange->status == 429 ||
-                          exchange->status == 503;
+  self->counts.requests++;
+  self->counts.refused += is_refused(exchange);
   log_line(self->log, LOG_DEBUG, NULL, "http %s %s: %d in %lld ms%s",
            exchange->route != NULL ? exchange->reader.request.method_name : "request",
            exchange->route != NULL ? exchange->route->pattern : "without a route", exchange->status,
