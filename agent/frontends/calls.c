@@ -40,6 +40,10 @@ static struct call *call_of(const struct list_node *node) {
   return LIST_ELEMENT(node, struct call, node);
 }
 
+static bool is_ordered(const struct calls *self) {
+  return self->type->keeps_order && self->frontend.terms.executions == 1;
+}
+
 static struct call *first_of(const struct calls *self) {
   return call_of(self->queue.first);
 }
@@ -206,7 +210,7 @@ static struct call *first_due(const struct calls *self) {
   LIST_FOR_EACH (struct call, call, &self->queue, node) {
     if (has_deadline(call) && (first == NULL || due_ms(call) < due_ms(first)))
       first = call;
-    if (self->frontend.terms.executions == 1)
+    if (is_ordered(self))
       break;
   }
   return first;
@@ -360,11 +364,10 @@ LOOP_CALLBACK(on_progress, struct calls *self) {
 
 /* --- the frontend ----------------------------------------------------------------------------- */
 
-/* The engine wants no more executions. If calls are executed one after the other, a waiting call
-   is dropped only once it is the first, so answers keep the order. */
+/* The engine wants no more executions. If answers keep the order of the calls, a waiting call is
+   dropped only once it is the first. */
 static void drop_waiting(struct calls *self) {
-  while (self->waiting != NULL &&
-         (self->frontend.terms.executions > 1 || self->waiting == first_of(self))) {
+  while (self->waiting != NULL && (!is_ordered(self) || self->waiting == first_of(self))) {
     self->waiting->outcome = CALL_DROPPED;
     end_call(self, self->waiting, NULL);
   }

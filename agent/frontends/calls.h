@@ -25,8 +25,7 @@
  *              frontend rejects calls, or takes no more lines
  *   cancel     ends all calls that have the scope and the id (call_ids.h)
  *   deadline   SIGTERM, SIGKILL, then the answer, even if the execution has not ended because its
- *              process hangs in the kernel. If calls are executed one after the other, only that of
- *              the first one counts, so answers have the order of the calls
+ *              process hangs in the kernel
  *   progress   CALLS_PROGRESS_…
  *
  * A frontend embeds struct calls as its first member, and struct call as that of its calls.
@@ -78,6 +77,9 @@ struct calls_type {
   /* Calls may have been answered or begun from the event loop, so the frontend may have something
      to send, and may add calls. May be NULL. */
   void (*served)(struct calls *self);
+  /* If calls are executed one after the other, their answers have their order, because only the
+     deadline of the first one counts. */
+  bool keeps_order;
 };
 
 struct calls {

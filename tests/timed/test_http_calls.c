@@ -28,8 +28,8 @@ static void expect_passed(struct moment since, int ms) {
   assert_true(machine_clock_ms() - since.machine_ms <= ms + LATE_MS);
 }
 
-static void start(struct http_agent *http, const char *mode) {
-  const char *arguments[] = {mode, NULL};
+static void start(struct http_agent *http, const char *mode, const char *concurrency) {
+  const char *arguments[] = {mode, "--concurrency", concurrency, NULL};
   http->setup.directory = http->directory.path;
   http_agent_start(http, arguments, NULL);
 }
@@ -48,7 +48,7 @@ static void expect_line(struct http_client *client, const char *expected) {
 }
 
 HTTP_TEST(a_call_of_10_s_becomes_a_stream_with_comments) {
-  start(http, "--mcp");
+  start(http, "--mcp", "16");
   struct http_client *client = http_agent_connect(http);
   struct moment begun = now();
   call(client, "exec sleep 26");
@@ -68,8 +68,7 @@ HTTP_TEST(a_call_of_10_s_becomes_a_stream_with_comments) {
 }
 
 /* Requests of JSON-RPC have a deadline of 55 s. */
-HTTP_TEST(a_call_without_a_deadline_does_not_delay_the_deadline_of_another) {
-  start(http, "--stdio");
+static void expect_second_deadline(struct http_agent *http) {
   struct http_client *first = http_agent_connect(http), *second = http_agent_connect(http);
   http_client_send_request(
       first, "POST", "/execute", FIELDS,
@@ -83,6 +82,16 @@ HTTP_TEST(a_call_without_a_deadline_does_not_delay_the_deadline_of_another) {
   assert_non_null(strstr(response->body, "\"timedOut\":true"));
 }
 
+HTTP_TEST(a_call_without_a_deadline_does_not_delay_the_deadline_of_another) {
+  start(http, "--stdio", "16");
+  expect_second_deadline(http);
+}
+
+HTTP_TEST(a_call_is_answered_at_its_deadline_while_it_waits_for_another) {
+  start(http, "--stdio", "1");
+  expect_second_deadline(http);
+}
+
 /* Neither a command that ignores SIGTERM nor a client that does not read delays the end. */
 HTTP_TEST(after_a_signal_the_agent_ends_within_3_s) {
   static const char *const rows[][3] = {
@@ -92,7 +101,7 @@ HTTP_TEST(after_a_signal_the_agent_ends_within_3_s) {
       {"--stdio", "/execute",
        "{'params':{'command':'trap : TERM; : >begun; while :; do sleep 1; done'}}"}};
   for (size_t i = 0; i < 2; i++) {
-    start(http, rows[i][0]);
+    start(http, rows[i][0], "16");
     struct http_client *client = http_agent_connect(http);
     http_client_send_request(client, "POST", rows[i][1], FIELDS, quoted(rows[i][2]));
     http_agent_wait_file(http, "begun");

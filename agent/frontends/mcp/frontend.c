@@ -95,7 +95,8 @@ struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log
                                                .report = report,
                                                .release = mcp_call_release,
                                                .has_capacity = stdio_calls_has_capacity,
-                                               .served = stdio_calls_served};
+                                               .served = stdio_calls_served,
+                                               .keeps_order = true};
   static const struct stdio_channel_type stdio_channel_type = {.line = handle_line,
                                                                .ended = on_input_ended,
                                                                .go_on = stdio_calls_go_on,

@@ -57,7 +57,8 @@ static const struct calls_type calls_type = {.answer = answer,
                                              .report = report,
                                              .release = stdio_call_release,
                                              .has_capacity = stdio_calls_has_capacity,
-                                             .served = stdio_calls_served};
+                                             .served = stdio_calls_served,
+                                             .keeps_order = true};
 
 static void add_call(struct stdio_frontend *self, const struct stdio_request *request,
                      size_t bytes) {
