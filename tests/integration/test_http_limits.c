@@ -79,10 +79,10 @@ static void send_long_header(struct http_client *client, size_t length, bool in_
 
 HTTP_TEST(a_header_has_at_most_16_kib) {
   http_agent_start(http, NULL, NULL);
-  for (int in_target = 0; in_target < 2; in_target++) {
+  /* Of the shorter ones only the empty line is beyond the limit. */
+  for (int i = 0; i < 4; i++) {
     struct http_client *client = http_agent_connect(http);
-    /* The empty line may count or not. */
-    send_long_header(client, HEADER_MAX + 3, in_target);
+    send_long_header(client, HEADER_MAX + 2 + (size_t)(i / 2), i % 2);
     expect_refused(http, client, 431, "too_large");
   }
   expect_no_step(http);

@@ -324,9 +324,9 @@ static bool add_header_byte(struct request_reader *self, char byte) {
   if ((byte == '\n') != follows_cr)
     return reject_malformed(self, "a line does not end with CR and LF");
   self->header[self->length++] = byte;
-  if (byte == '\n')
-    return end_line(self);
-  if (self->length == HTTP_HEADER_MAX)
+  if (byte == '\n' && !end_line(self))
+    return false;
+  if (self->state == REQUEST_READING_HEADER && self->length == HTTP_HEADER_MAX)
     return reject(self, 431, "too_large", "the header has more than 16 KiB");
   return true;
 }
