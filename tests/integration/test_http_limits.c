@@ -379,6 +379,44 @@ HTTP_MEMORY_TEST(all_bodies_together_have_the_same_limit) {
   http_agent_wait_file(http, HTTP_ROW_FILE);
 }
 
+/* A waiting step has the greatest length. */
+HTTP_MEMORY_TEST(short_requests_do_not_wait_for_the_memory_of_bodies) {
+  start_with_little_memory(http);
+  http_agent_put_gate(http, "1", "gate");
+  struct http_client *client = http_agent_connect(http), *other = http_agent_connect(http);
+  http_client_send(client, "PUT /steps/2 HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n");
+  send_spaces(client, BODY_MAX - strlen(HTTP_ROW_STEP));
+  http_client_send(client, HTTP_ROW_STEP);
+  http_agent_expect_status(http, http_client_response(client), 202);
+  expect_health(http, other);
+  http_agent_expect_status(http, http_client_request(other, "POST", "/steps/2/cancel", NULL, "{}"),
+                           200);
+  http_agent_open_gate(http, "gate");
+}
+
+#define JSON "Content-Type: application/json\r\n"
+#define LONG_CALL "{\"id\":1,\"params\":{\"command\":\": >begun; exec sleep 600\",\"timeout\":700}}"
+#define CANCEL "{\"method\":\"cancel\",\"params\":{\"id\":1}}"
+
+HTTP_MEMORY_TEST(a_call_with_the_longest_body_can_be_cancelled) {
+  const char *const arguments[] = {"--stdio", NULL};
+  http->setup.prepare = limit_memory;
+  http->setup.directory = http->directory.path;
+  http_agent_start(http, arguments, NULL);
+  struct http_client *client = http_agent_connect(http), *other = http_agent_connect(http);
+  http_client_send(client,
+                   "POST /execute HTTP/1.1\r\nHost: a\r\n" JSON "Content-Length: 8388608\r\n\r\n");
+  send_spaces(client, BODY_MAX - strlen(LONG_CALL));
+  http_client_send(client, LONG_CALL);
+  http_agent_wait_file(http, "begun");
+  expect_health(http, other);
+  http_agent_expect_status(http, http_client_request(other, "GET", "/metrics", NULL, NULL), 200);
+  http_agent_expect_status(http, http_client_request(other, "POST", "/execute", JSON, CANCEL), 200);
+  const struct http_response *response = http_client_response(client);
+  http_agent_expect_status(http, response, 200);
+  assert_non_null(strstr(response->body, "cancelled"));
+}
+
 /* --- memory ----------------------------------------------------------------------------------- */
 
 /* The allocator may keep this much that is free, and pages of code become resident. */

@@ -188,7 +188,7 @@ static size_t held_bytes(const struct http_server *self) {
 }
 
 /* `length` is that of this body, announced or read. `held` is the memory that all bodies would use,
-   this one included. */
+   this one included. A short body does not wait for memory, because it may be that of a cancel. */
 static bool check_length(struct http_exchange *exchange, uint64_t length, uint64_t held) {
   if (length > payload_limit()) {
     struct error error;
@@ -197,7 +197,9 @@ static bool check_length(struct http_exchange *exchange, uint64_t length, uint64
     http_respond_error(exchange, 413, "too_large", error.text);
     return false;
   }
-  if (length > HTTP_BODY_SHORT_MAX && !http_exchange_admit_long(exchange))
+  if (length <= HTTP_BODY_SHORT_MAX)
+    return true;
+  if (!http_exchange_admit_long(exchange))
     return false;
   if (held <= payload_limit())
     return true;
