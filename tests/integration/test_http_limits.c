@@ -202,7 +202,7 @@ static struct http_client *wait_for_answer(struct http_client **clients, int cou
   return crowd.answered;
 }
 
-#define WAIT_FOR_1 "GET /steps/1?wait=60 HTTP/1.1\r\nHost: a\r\n\r\n"
+#define WAIT_FOR_1 "GET /steps/1?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 HTTP_TEST(a_new_connection_is_refused_if_64_requests_are_served) {
   struct http_client *clients[CONNECTIONS_MAX + 1];
@@ -248,6 +248,26 @@ HTTP_TEST(the_49th_long_request_is_refused_and_short_requests_are_served) {
       http_agent_expect_status(http, http_client_response(clients[i]), 200);
   http_agent_expect_status(
       http, http_client_request(refused, "GET", "/steps/1?wait=60", NULL, NULL), 200);
+}
+
+/* Over TCP the agent cannot know whether a client has closed its connection or its sending side. */
+HTTP_TEST(a_long_request_of_a_client_that_has_left_makes_room_for_another_one) {
+  struct http_client *clients[LONG_MAX + 1];
+  http_agent_start_tcp(http, NULL, NULL);
+  http_agent_put_gate(http, "1", "gate");
+  open_with(http, clients, LONG_MAX, WAIT_FOR_1);
+  struct http_client *other = http_agent_connect(http);
+  expect_health(http, other);
+  http_client_end_input(clients[7]);
+  http_client_end_input(clients[3]);
+  expect_health(http, other); /* when this is answered, the agent has noticed the ends */
+  clients[LONG_MAX] = http_agent_connect(http);
+  http_client_send(clients[LONG_MAX], WAIT_FOR_1);
+  http_client_expect_closed(clients[3]);
+  http_agent_open_gate(http, "gate");
+  for (int i = 0; i <= LONG_MAX; i++)
+    if (i != 3)
+      http_agent_expect_status(http, http_client_response(clients[i]), 200);
 }
 
 HTTP_TEST(a_body_over_64_kib_is_a_long_request) {

@@ -394,6 +394,32 @@ HTTP_TEST(a_reader_that_leaves_makes_room_for_another_one) {
       http_stream_free(streams[i]);
 }
 
+/* Over TCP a silent stream does not show whether its client has closed only its sending side. */
+HTTP_TEST(a_silent_stream_of_a_client_that_has_left_makes_room_for_another_one) {
+  struct http_stream *streams[STREAMS_MAX];
+  http_agent_start_tcp(http, NULL, NULL);
+  http_steps_hold(http, "1", ":");
+  for (int i = 0; i < STREAMS_MAX; i++)
+    streams[i] = http_stream_open(http, "/steps/1/events", NULL);
+  struct http_client *other = http_agent_connect(http);
+  (void)http_client_request(other, "GET", "/health", NULL, NULL);
+  http_client_end_input(http_stream_client(streams[5]));
+  http_client_end_input(http_stream_client(streams[3]));
+  /* When this is answered, the agent has noticed the ends. */
+  (void)http_client_request(other, "GET", "/health", NULL, NULL);
+  struct http_stream *another = http_stream_open(http, "/steps/1/events", NULL);
+  http_agent_open_gate(http, "1");
+  char *all = http_stream_read_all(another);
+  for (int i = 0; i < STREAMS_MAX; i++) {
+    while (http_stream_next(streams[i]) != NULL)
+      continue;
+    assert_int_equal(http_stream_has_result(streams[i]), i != 3);
+    http_stream_free(streams[i]);
+  }
+  http_stream_free(another);
+  free(all);
+}
+
 HTTP_TEST(a_step_does_not_depend_on_its_readers) {
   http_agent_start(http, NULL, NULL);
   (void)http_steps_put(http, "1", http_steps_script("for i in $(seq 40); do seq 100; done"));

@@ -167,9 +167,30 @@ static bool read_after(struct http_exchange *exchange, enum reader_form form, ui
   return false;
 }
 
+static void close_reader(struct http_frontend *self, struct reader *reader, bool is_sent) {
+  struct http_step *step = reader->step;
+  self->stream_count -= reader_is_stream(reader);
+  reader_close(reader, is_sent);
+  steps_reader_gone(&self->steps, step);
+}
+
+/* Returns whether another stream may be opened. The oldest one whose client may have left gives
+   way. */
+static bool make_stream_space(struct http_frontend *self) {
+  if (self->stream_count < READER_STREAMS_MAX)
+    return true;
+  struct http_exchange *gone = http_server_oldest_gone(self->server, true);
+  if (gone == NULL)
+    return false;
+  close_reader(self, http_exchange_user_data(gone), false);
+  http_exchange_set_user_data(gone, NULL);
+  http_exchange_abort(gone);
+  return true;
+}
+
 /* Whether the stream of a step with this many events can be opened, from after `after` on. Returns
    false if the request is answered. */
-static bool check_stream(const struct http_frontend *self, struct http_exchange *exchange,
+static bool check_stream(struct http_frontend *self, struct http_exchange *exchange,
                          enum reader_form form, uint64_t last_seq, uint64_t *after) {
   if (!read_after(exchange, form, after))
     return false;
@@ -178,7 +199,7 @@ static bool check_stream(const struct http_frontend *self, struct http_exchange 
                        "the step has fewer events: the number is from another agent");
     return false;
   }
-  if (self->stream_count == READER_STREAMS_MAX) {
+  if (!make_stream_space(self)) {
     http_respond_error_with(exchange, 429, "readers", "16 streams are open; try again",
                             HTTP_RETRY_AFTER);
     return false;
@@ -445,12 +466,8 @@ static void on_closed(void *owner, struct http_exchange *exchange, bool is_sent)
   struct http_frontend *self = owner;
   struct reader *reader = http_exchange_user_data(exchange);
   wake(self);
-  if (reader == NULL)
-    return;
-  struct http_step *step = reader->step;
-  self->stream_count -= reader_is_stream(reader);
-  reader_close(reader, is_sent);
-  steps_reader_gone(&self->steps, step);
+  if (reader != NULL)
+    close_reader(self, reader, is_sent);
 }
 
 static void add_health(void *owner, struct buffer *json) {

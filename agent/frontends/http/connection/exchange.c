@@ -29,19 +29,35 @@ void *http_exchange_user_data(const struct http_exchange *self) {
   return self->user_data;
 }
 
-bool http_exchange_is_client_gone(const struct http_exchange *self) {
-  return self->is_client_gone;
+static void set_long(struct http_exchange *self, bool is_long) {
+  self->server->long_count += is_long;
+  self->server->long_count -= self->is_long;
+  self->is_long = is_long;
+}
+
+/* A client that has only closed its sending side still gets its response, unless others need its
+   place: over TCP it cannot be told from one that has left. */
+static bool abort_gone(const struct http_server *server) {
+  struct http_exchange *gone = http_server_oldest_gone(server, false);
+  if (gone != NULL)
+    http_exchange_abort(gone);
+  return gone != NULL;
 }
 
 bool http_exchange_admit_long(struct http_exchange *self) {
-  if (!self->is_long && self->server->long_count == HTTP_LONG_MAX) {
+  if (!self->is_long && self->server->long_count == HTTP_LONG_MAX && !abort_gone(self->server)) {
     http_respond_error_with(self, 503, "busy", "too many long requests are open; try again",
                             HTTP_RETRY_AFTER);
     return false;
   }
-  self->server->long_count += !self->is_long;
-  self->is_long = true;
+  set_long(self, true);
   return true;
+}
+
+void http_exchange_abort(struct http_exchange *self) {
+  set_long(self, false);
+  self->is_broken = true;
+  connection_wake(self);
 }
 
 /* --- the header ------------------------------------------------------------------------------- */
@@ -214,10 +230,5 @@ void http_stream_end(struct http_exchange *self) {
   if (self->is_chunked)
     buffer_add_string(&self->output, "0\r\n\r\n");
   self->response = RESPONSE_COMPLETE;
-  connection_wake(self);
-}
-
-void http_stream_abort(struct http_exchange *self) {
-  self->is_broken = true;
   connection_wake(self);
 }

@@ -26,13 +26,15 @@ struct buffer *http_exchange_body(struct http_exchange *self);
 void http_exchange_set_user_data(struct http_exchange *self, void *user_data);
 void *http_exchange_user_data(const struct http_exchange *self);
 
-/* Counts the exchange among the long ones until it is over. Returns false after it has answered 503
-   because there are HTTP_LONG_MAX. */
+/* Counts the exchange among the long ones until it is over. If there are HTTP_LONG_MAX, the oldest
+   one whose client may have left is aborted. Returns false after it has answered 503 because there
+   is none. */
 bool http_exchange_admit_long(struct http_exchange *self);
 #define HTTP_LONG_MAX 48
 
-/* Whether the client has closed its connection, or its sending side. */
-bool http_exchange_is_client_gone(const struct http_exchange *self);
+/* Closes the connection without an end of the response, so that the client sees that it was
+   interrupted. The exchange is no longer a long one. */
+void http_exchange_abort(struct http_exchange *self);
 
 /* Sends a whole response. `type`: its Content-Type; NULL: it has no body. `fields`: further header
    lines, each with CRLF; NULL: none. The body is moved, and is empty afterwards. */
@@ -70,7 +72,3 @@ void http_stream_wake(struct http_exchange *self);
 
 /* The response is complete. */
 void http_stream_end(struct http_exchange *self);
-
-/* Closes the connection without an end of the response, so that the client sees that it was
-   interrupted. */
-void http_stream_abort(struct http_exchange *self);

@@ -416,6 +416,14 @@ bool http_server_is_busy(const struct http_server *self) {
   return false;
 }
 
+struct http_exchange *http_server_oldest_gone(const struct http_server *self, bool is_stream) {
+  LIST_FOR_EACH (struct http_exchange, exchange, &self->connections, node)
+    if (exchange->is_client_gone && exchange->is_long && exchange->state == CONNECTION_SERVING &&
+        exchange->response != RESPONSE_COMPLETE && (exchange->is_open_stream || !is_stream))
+      return exchange;
+  return NULL;
+}
+
 size_t http_server_unsent(const struct http_server *self) {
   size_t unsent = 0;
   LIST_FOR_EACH (const struct http_exchange, exchange, &self->connections, node)

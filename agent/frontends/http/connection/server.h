@@ -91,6 +91,10 @@ void http_server_free(struct http_server *self);
 /* Whether every server has a route with this path. */
 bool http_server_has_path(const char *path);
 
+/* Returns the oldest long exchange, or the oldest stream, whose client has closed its connection,
+   or its sending side, before the response was complete; NULL: none. */
+struct http_exchange *http_server_oldest_gone(const struct http_server *self, bool is_stream);
+
 /* The memory of all responses that are not sent yet, in bytes. */
 size_t http_server_unsent(const struct http_server *self);
 
