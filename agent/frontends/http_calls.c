@@ -72,7 +72,7 @@ void http_calls_answered(struct http_exchange *exchange) {
 }
 
 bool http_calls_has_capacity(const struct calls *calls) {
-  return http_server_unsent(((const struct http_calls *)calls)->server) < HTTP_CALLS_HOLD_BYTES;
+  return http_server_unsent(((const struct http_calls *)calls)->server) < HTTP_ALL_UNSENT_MAX;
 }
 
 bool http_calls_may_report(const struct http_exchange *exchange) {

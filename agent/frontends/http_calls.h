@@ -19,13 +19,12 @@
  *     type->gone(), type->forget()       only before that
  *   http_calls_release(&calls)
  *
- * A call begins only while less than HTTP_CALLS_HOLD_BYTES of responses are not sent, so clients
- * that do not read cannot fill the memory.
+ * A call begins only while fewer than HTTP_ALL_UNSENT_MAX bytes of responses are not sent, so
+ * clients that do not read cannot fill the memory.
  *
  * From close() on, the program waits HTTP_CALLS_CLOSE_MS, or HTTP_CALLS_FAST_MS after a signal,
  * until the clients have read their responses.
  */
-#define HTTP_CALLS_HOLD_BYTES ((size_t)16 * 1024 * 1024)
 #define HTTP_CALLS_CLOSE_MS 5000
 #define HTTP_CALLS_FAST_MS 300
 

@@ -13,6 +13,7 @@ enum {
   STREAMS_MAX = 16,
   LONG_MAX = 48,
   UNSENT_KIB = 256,           /* of output a connection */
+  ALL_UNSENT_KIB = 16 * 1024, /* of output, before a list is refused */
   HEADER_KIB = 16,            /* of a request a connection */
   EVENTS_KIB = 8 * 1024,      /* of all steps */
   RESULTS_KIB = 32 * 1024,    /* of all steps */
@@ -85,6 +86,64 @@ HTTP_TEST(memory_is_bounded_with_stuck_readers_of_a_command_that_prints_much) {
                 2 * EVENTS_KIB + STREAMS_MAX * (UNSENT_KIB + HEADER_KIB) + SLACK_KIB);
   for (int i = 0; i < STREAMS_MAX; i++)
     http_stream_free(streams[i]);
+}
+
+/* Sends the request on many connections, which read only the headers of their responses. Fails the
+   test unless some are refused. */
+static void fill_with_responses(struct http_agent *http, int count, const char *method,
+                                const char *target, const char *body) {
+  struct http_client *clients[CONNECTIONS_MAX];
+  int refused = 0;
+  for (int i = 0; i < count; i++) {
+    clients[i] = http_agent_connect(http);
+    http_client_send_request(clients[i], method, target, "Content-Type: application/json\r\n",
+                             body);
+    int status = http_client_begin_response(clients[i])->status;
+    assert_true(status == 200 || status == 503);
+    refused += status == 503;
+  }
+  (void)http_steps_health(http, "uptimeSeconds");
+  print_message("%d of %d are refused\n", refused, count);
+  assert_in_range(refused, 1, count - 1);
+}
+
+/* A list with the longest ids and targets. One command has its target. */
+HTTP_TEST(lists_that_nobody_reads_use_bounded_memory) {
+  enum { STEPS = 32, ID_BYTES = 1000, TARGET_BYTES = 4096, LIST_KIB = STEPS * 6 * 5 };
+  struct buffer id = {0}, step = {0};
+  for (int i = 0; i < ID_BYTES; i++)
+    buffer_add_string(&id, "%01");
+  buffer_add_string(&step, "{\"command\":\"");
+  for (int i = 0; i < TARGET_BYTES; i++)
+    buffer_add_string(&step, "\\u0001");
+  buffer_add(&id, "", 1);
+  buffer_add(&step, "\"}", sizeof "\"}");
+  http_agent_start(http, NULL, NULL);
+  http_steps_hold(http, "gate", ":");
+  for (int i = 0; i < STEPS; i++)
+    (void)http_steps_put(http, formatted("%s%04d", id.bytes, i), step.bytes);
+  long before_kib = http_agent_memory_kib(http);
+  fill_with_responses(http, CONNECTIONS_MAX - 1, "GET", "/steps", NULL);
+  expect_growth(http, before_kib, ALL_UNSENT_KIB + LIST_KIB + SLACK_KIB);
+  (void)http_steps_ask(http, 202, "POST", "/steps/gate/cancel", NULL, NULL);
+  buffer_release(&id);
+  buffer_release(&step);
+}
+
+HTTP_TEST(batches_whose_answers_nobody_reads_use_bounded_memory) {
+  enum { MESSAGES = 100, ANSWERS_KIB = MESSAGES * 8 };
+  const char *const arguments[] = {"--mcp", NULL};
+  struct buffer batch = {0};
+  for (int i = 0; i < MESSAGES; i++)
+    buffer_add_format(&batch, "%s{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/list\"}",
+                      i == 0 ? "[" : ",", i);
+  buffer_add(&batch, "]", sizeof "]");
+  http_agent_start(http, arguments, NULL);
+  (void)http_steps_health(http, "uptimeSeconds");
+  long before_kib = http_agent_memory_kib(http);
+  fill_with_responses(http, LONG_MAX, "POST", "/mcp", batch.bytes);
+  expect_growth(http, before_kib, ALL_UNSENT_KIB + ANSWERS_KIB + SLACK_KIB);
+  buffer_release(&batch);
 }
 
 HTTP_TEST(memory_does_not_grow_with_the_number_of_steps) {

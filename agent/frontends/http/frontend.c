@@ -438,6 +438,8 @@ static void serve_delete(void *owner, struct http_exchange *exchange) {
 static void serve_list(void *owner, struct http_exchange *exchange) {
   struct http_frontend *self = owner;
   struct buffer json = {0};
+  if (!http_exchange_admit_output(exchange))
+    return;
   steps_add_list(&self->steps, &json);
   http_respond(exchange, 200, "application/json", NULL, &json);
 }

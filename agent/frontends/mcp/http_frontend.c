@@ -176,7 +176,8 @@ static bool handle(struct mcp_http_frontend *self, struct post *post, struct mcp
   reply->error = post->verdict.error;
   if (reply->error != MCP_NO_ERROR)
     return true;
-  if (post->verdict.has_calls && !http_exchange_admit_long(post->exchange))
+  if ((line->is_batch && !http_exchange_admit_output(post->exchange)) ||
+      (post->verdict.has_calls && !http_exchange_admit_long(post->exchange)))
     return false;
   reply->scope = post->verdict.is_modern ? NULL : post->scope;
   reply->ignores_cancels = post->verdict.is_modern;

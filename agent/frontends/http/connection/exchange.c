@@ -54,6 +54,14 @@ bool http_exchange_admit_long(struct http_exchange *self) {
   return true;
 }
 
+bool http_exchange_admit_output(struct http_exchange *self) {
+  if (http_server_unsent(self->server) < HTTP_ALL_UNSENT_MAX)
+    return true;
+  http_respond_error_with(self, 503, "busy", "other clients do not read their responses; try again",
+                          HTTP_RETRY_AFTER);
+  return false;
+}
+
 void http_exchange_abort(struct http_exchange *self) {
   set_long(self, false);
   self->is_broken = true;

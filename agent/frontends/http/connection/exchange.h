@@ -32,6 +32,11 @@ void *http_exchange_user_data(const struct http_exchange *self);
 bool http_exchange_admit_long(struct http_exchange *self);
 #define HTTP_LONG_MAX 48
 
+/* To be called before a response that may be long and is not a stream. Returns false after it has
+   answered 503 because HTTP_ALL_UNSENT_MAX bytes of responses are not sent yet. */
+bool http_exchange_admit_output(struct http_exchange *self);
+#define HTTP_ALL_UNSENT_MAX ((size_t)16 * 1024 * 1024)
+
 /* Closes the connection without an end of the response, so that the client sees that it was
    interrupted. The exchange is no longer a long one. */
 void http_exchange_abort(struct http_exchange *self);
