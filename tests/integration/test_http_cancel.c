@@ -60,7 +60,7 @@ HTTP_TEST(a_waiting_step_gets_its_result_without_having_run) {
 HTTP_TEST(a_second_cancel_has_no_effect) {
   http_agent_start(http, NULL, NULL);
   (void)http_steps_put(http, "1",
-                       http_steps_script("trap 'echo term' TERM; : >begun; mkfifo end; "
+                       http_steps_script("trap 'echo term' TERM; : >begun; mkfifo end 2>/dev/null; "
                                          "while ! [ -e stop ]; do sleep 0.05; done"));
   http_agent_wait_file(http, "begun");
   for (int i = 0; i < 3; i++)

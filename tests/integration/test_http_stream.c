@@ -113,7 +113,7 @@ HTTP_TEST(an_event_arrives_while_the_command_runs) {
   enum { SOON_MS = 10000 };
   http_agent_start(http, NULL, NULL);
   http_steps_hold(http, "gate", ":");
-  const char *step = http_steps_script("echo first; mkfifo 1; : <1; echo second");
+  const char *step = http_steps_script("echo first; mkfifo 1 2>/dev/null; : <1; echo second");
   struct http_stream *streams[] = {http_stream_put(http, "/steps/1", HTTP_NDJSON, step),
                                    http_stream_open(http, "/steps/1/events", HTTP_SSE)};
   http_agent_open_gate(http, "gate");
@@ -139,7 +139,7 @@ HTTP_TEST(a_stream_is_the_same_from_a_waiting_a_running_and_a_finished_step) {
   http_steps_hold(http, "gate", ":");
   struct http_stream *from_waiting =
       http_stream_put(http, "/steps/1", HTTP_NDJSON,
-                      http_steps_script("seq 500; : >begun; mkfifo 1; : <1; seq 500"));
+                      http_steps_script("seq 500; : >begun; mkfifo 1 2>/dev/null; : <1; seq 500"));
   http_agent_open_gate(http, "gate");
   http_agent_wait_file(http, "begun");
   http_steps_wait_events(http, "1", 501);
