@@ -310,6 +310,11 @@ static bool is_lost(const struct http_exchange *self) {
   return poll(&socket, 1, 0) == 1;
 }
 
+bool connection_is_client_gone(const struct http_exchange *self) {
+  struct pollfd socket = {.fd = self->fd, .events = POLLRDHUP};
+  return poll(&socket, 1, 0) == 1;
+}
+
 /* Lets the frontend fill a stream. */
 static enum progress continue_stream(struct http_exchange *self) {
   const struct http_server *server = self->server;

@@ -83,5 +83,9 @@ void connection_free(struct http_exchange *self);
 /* Reads, serves and writes as much as one turn allows. May free the connection. */
 void connection_advance(struct http_exchange *self);
 
+/* Asks the kernel whether the client has closed its connection, or its sending side: the event that
+   says so may still be waiting. */
+bool connection_is_client_gone(const struct http_exchange *self);
+
 /* Makes connection_advance run in this iteration of the loop. */
 void connection_wake(struct http_exchange *self);

@@ -418,8 +418,9 @@ bool http_server_is_busy(const struct http_server *self) {
 
 struct http_exchange *http_server_oldest_gone(const struct http_server *self, bool is_stream) {
   LIST_FOR_EACH (struct http_exchange, exchange, &self->connections, node)
-    if (exchange->is_client_gone && exchange->is_long && exchange->state == CONNECTION_SERVING &&
-        exchange->response != RESPONSE_COMPLETE && (exchange->is_open_stream || !is_stream))
+    if (exchange->is_long && exchange->state == CONNECTION_SERVING &&
+        exchange->response != RESPONSE_COMPLETE && (exchange->is_open_stream || !is_stream) &&
+        connection_is_client_gone(exchange))
       return exchange;
   return NULL;
 }
