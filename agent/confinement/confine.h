@@ -80,7 +80,7 @@ int confine_make_rules(const struct confine_record *self, int directory,
 int confine_install_filter(const struct confine_record *self, int *listener,
                            struct confine_failure *failure);
 
-/* Restricts files, ports and resources. `directory` is that of confine_make_rules; `agent_rules` the
-   rule set of the agent's own policy, if the record has_agent_rules. Returns 0 or -1. */
+/* Restricts files, ports and resources. `directory` is that of confine_make_rules; `agent_rules` is
+   the rule set of the agent's own policy, if the record has_agent_rules. Returns 0 or -1. */
 int confine_restrict(const struct confine_record *self, int directory, int agent_rules,
                      struct confine_failure *failure);
