@@ -2,8 +2,9 @@
 from ._files import Entry, Match
 from ._sandbox import AsyncSandbox, Sandbox
 from .errors import (AgentGone, Cancelled, CommandFailed, FileError, FileNotFound, Interrupted,
-                     LinesLost, RedisGone, Rejected, Result, SandboxError, StepError, TimedOut)
+                     LinesLost, PolicyIgnored, RedisGone, Rejected, Result, SandboxError,
+                     StepError, TimedOut)
 
 __all__ = ["AgentGone", "AsyncSandbox", "Cancelled", "CommandFailed", "Entry", "FileError",
-           "FileNotFound", "Interrupted", "LinesLost", "Match", "RedisGone", "Rejected",
-           "Result", "Sandbox", "SandboxError", "StepError", "TimedOut"]
+           "FileNotFound", "Interrupted", "LinesLost", "Match", "PolicyIgnored", "RedisGone",
+           "Rejected", "Result", "Sandbox", "SandboxError", "StepError", "TimedOut"]

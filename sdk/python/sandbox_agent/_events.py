@@ -41,6 +41,7 @@ class Events:
         self.position = b"0-0"  # the last entry that was read
         self.seq = 0  # of the last event; 0 until the step has started
         self.missing = self._acknowledged = self._unread_bytes = 0
+        self.lacks_policy = False  # the step has started, and its agent applies no sandbox policy
         self._acknowledged_at = now  # so a short step is acknowledged once, at its end
 
     def take(self, entries: Iterable[tuple[bytes, Mapping[bytes, bytes] | None]]
@@ -55,6 +56,8 @@ class Events:
                 continue
             self.missing += seq - self.seq - 1
             self.seq = seq
+            if kind == "started":
+                self.lacks_policy = "fence" not in event
             if kind == "stdout" or kind == "stderr":
                 if not pieces or pieces[-1][0] != kind:
                     pieces.append((kind, []))

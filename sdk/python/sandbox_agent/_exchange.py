@@ -21,7 +21,8 @@ FEATURES = ("flowControl", "replyTo", "raw")
 FIELD_FEATURES = ("fence", "limits")  # of fields that an older agent would ignore
 ANSWER: dict[str, Any] = {  # types
     "exitCode": int, "durationSeconds": (int, float), "eventCount": (int, type(None)),
-    "errorMessage": (str, type(None)), "outputContent": (str, type(None)), "end": dict}
+    "errorMessage": (str, type(None)), "outputContent": (str, type(None)), "end": dict,
+    "fence": (dict, type(None))}
 CAUSES: dict[str, type[StepError]] = {
     "timeout": errors.TimedOut, "cancelled": errors.Cancelled, "lost": errors.Interrupted,
     "refused": errors.Rejected, "notStarted": errors.Rejected}
@@ -73,8 +74,11 @@ class Exchange:
 
         stdout, stderr = map(b"".join, self.output.values())
         result = Result(self.id, answer["exitCode"], stdout, stderr, answer["end"],
-                        answer["durationSeconds"], events.missing)
+                        answer["durationSeconds"], events.missing, answer.get("fence") or {})
         error_type = CAUSES.get(str(result.end.get("cause")), StepError)
+        if self.step.get("fence") is not None and events.lacks_policy and error_type is not errors.Rejected:
+            raise errors.PolicyIgnored(f"step {self.id} has run without its sandbox policy: the agent "
+                                       "that took it lacks fence", result)
         if error_type is not StepError or result.exit_code < 0:
             raise error_type(answer.get("errorMessage") or f"step {self.id} did not run", result)
         return result, answer

@@ -42,7 +42,8 @@ class AsyncSandbox(AbstractAsyncContextManager["AsyncSandbox"]):
         they return. With keep_output=False, the Result has no output. With check=True, an exit code
         other than 0 raises CommandFailed. `step_id` is an ID for cancel(), which no other step of
         the job may have. `fence` is the sandbox policy of the step and `limits` its limits, as in
-        wire/PROTOCOL.md: an agent that does not announce them is Rejected.
+        wire/PROTOCOL.md. If the agent does not announce them, Rejected is raised. If an older agent
+        has nevertheless run the step without its policy, PolicyIgnored is raised.
 
         If anything raises before the result is there (an error, a callback, KeyboardInterrupt, a
         cancelled task), the command is cancelled: it ends within 12 s, or does not begin."""

@@ -1,7 +1,7 @@
 """The result of a command, and the errors of this package."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -15,6 +15,9 @@ class Result:
     end: dict[str, Any]
     duration: float  # in seconds
     missing: int  # events that were deleted before they could be read
+    # "missing" and "denials": what the kernel could not enforce of the sandbox policy, and what the
+    # policy may have denied (wire/PROTOCOL.md, "Denials"). Empty if there is neither.
+    fence: dict[str, Any] = field(default_factory=dict)
     @property
     def stdout(self) -> str:
         """The standard output as text. U+FFFD replaces bytes that are not UTF-8."""
@@ -39,7 +42,12 @@ class StepError(SandboxError):
         self.result = result
 
 
-class Rejected(StepError): """Nothing ran: an invalid step, no such command, or an old agent."""
+class Rejected(StepError):
+    """Nothing ran: the step is invalid, its command is missing, the policy cannot be enforced, or
+    the agent is too old."""
+class PolicyIgnored(StepError):
+    """The step HAS RUN, without its sandbox policy: an older agent took the job over after `run`
+    had looked, and took the step. `result` says how the step ended."""
 class TimedOut(StepError): """The deadline was exceeded, and the step killed with its descendants."""
 class Cancelled(StepError): """The step was cancelled while it waited or ran, or its agent stopped."""
 class Interrupted(StepError): """An agent was killed, or Redis lost data: the outcome is unknown."""

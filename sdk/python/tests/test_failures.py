@@ -10,10 +10,11 @@ import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
-from sandbox_agent import (AgentGone, AsyncSandbox, Cancelled, Interrupted, LinesLost, Rejected,
-                           TimedOut, _exchange)
+from sandbox_agent import (AgentGone, AsyncSandbox, Cancelled, Interrupted, LinesLost, PolicyIgnored,
+                           Rejected, Result, TimedOut, _exchange)
 from support import BOUND_SECONDS, JOB, SandboxTest, wait_for
 
 
@@ -164,20 +165,47 @@ class AgentTest(SandboxTest):
                 self.execute("true", **{name: {} for name in names})
         self.assertEqual(self.redis.llen(self.key("in")), 0)
 
-    def test_fence_and_limits_are_sent_as_they_are(self) -> None:
-        """This test is the agent, so that it does not depend on the kernel."""
+    POLICY: dict[str, Any] = {
+        "fence": {"writePaths": [], "network": "none"}, "limits": {"cpuSeconds": 600}}
+    ENFORCED: dict[str, Any] = {"fence": {"landlock": 7, "network": "none", "enforced": [], "missing": []}}
+
+    def run_as_agent(self, started: dict[str, Any], cause: str = "exited", **answer: Any) -> Result:
+        """Runs a step with a policy. This test is the agent, so that it does not depend on the
+        kernel: it sends `started` with these members, and the answer."""
         features = ["flowControl", "replyTo", "raw", "fence", "limits"]
         self.redis.set(self.key("heartbeat"), json.dumps({"Features": features}))
-        options: dict[str, dict[str, object]] = {
-            "fence": {"writePaths": [], "network": "none"}, "limits": {"cpuSeconds": 600}}
-        join = self.background(lambda: self.execute("true", **options))
+        join = self.background(lambda: self.execute("true", check=True, **self.POLICY))
         wait_for(lambda: self.redis.llen(self.key("in")), "step")
-        step = json.loads(self.redis.lindex(self.key("in"), 0))
-        self.assertEqual({name: step[name] for name in options}, options)
-        answer = {"stepId": step["stepId"], "exitCode": 0, "durationSeconds": 0, "eventCount": 0,
-                  "errorMessage": None, "outputContent": None, "end": {"cause": "exited"}}
+        step = json.loads(self.redis.rpop(self.key("in")))
+        self.assertEqual({name: step[name] for name in self.POLICY}, self.POLICY)
+        event = {"stepId": step["stepId"], "kind": "started", "line": "sh", "seq": 1, **started}
+        self.redis.xadd(self.key("events"), {"data": json.dumps(event)})
+        answer = {"stepId": step["stepId"], "exitCode": 0, "durationSeconds": 0, "eventCount": 1,
+                  "errorMessage": None, "outputContent": None, "end": {"cause": cause}, **answer}
         self.redis.lpush(self.key(f"results:{step['replyTo']}"), json.dumps(answer))
-        self.assertEqual(join().exit_code, 0)
+        result: Result = join()
+        return result
+
+    def test_fence_and_limits_are_sent_as_they_are(self) -> None:
+        result = self.run_as_agent(self.ENFORCED)
+        self.assertEqual((result.exit_code, result.fence), (0, {}))
+
+    def test_what_a_policy_denied_is_in_the_result(self) -> None:
+        fence = {"missing": ["signals"], "denials": [{"access": "network", "certain": False}]}
+        self.assertEqual(self.run_as_agent(self.ENFORCED, fence=fence).fence, fence)
+
+    def test_a_step_that_has_run_without_its_policy(self) -> None:
+        """An older agent has taken the job over after the heartbeat was read."""
+        for exit_code, cause in (0, "exited"), (3, "exited"), (-1, "timeout"):
+            with self.assertRaisesRegex(PolicyIgnored, "has run without its sandbox policy") as caught:
+                self.run_as_agent({}, cause, exitCode=exit_code)
+            result = caught.exception.result
+            self.assertEqual(result and result.exit_code, exit_code)
+
+    def test_a_step_that_did_not_run_has_not_run_without_its_policy(self) -> None:
+        for cause in "refused", "notStarted":
+            with self.assertRaisesRegex(Rejected, "no such"):
+                self.run_as_agent({}, cause, exitCode=-1, errorMessage="no such command")
 
     def test_an_agent_that_is_killed_and_replaced(self) -> None:
         self.start_agent()

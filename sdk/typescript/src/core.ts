@@ -8,7 +8,7 @@ import * as errors from './errors.js';
 /** An entry of the stream: its id, then names and values in turns. */
 export type Entry = [id: string, fields: string[]];
 export type Chunk = { stream: 'stdout' | 'stderr'; text: string };
-type Event = { kind: string; line: string; seq: number; partial?: boolean; encoding?: string };
+type Event = { kind: string; line: string; seq: number; partial?: boolean; encoding?: string; fence?: object };
 
 /** The agent's StepResult (wire/PROTOCOL.md). */
 export interface Answer {
@@ -22,6 +22,15 @@ export interface Answer {
   eventCount: number | null;
   /** Why the step ended, such as `exited` or `signal`, and what it used. Unknown figures are absent. */
   end: { cause: string; [figure: string]: unknown };
+  /** What the kernel could not enforce of the sandbox policy, and what the policy may have denied. */
+  fence?: { missing: string[]; denials?: Denial[] };
+}
+
+/** What the policy denied or, unless it is certain, may have denied (wire/PROTOCOL.md). */
+export interface Denial {
+  access: 'read' | 'write' | 'network';
+  path?: string;
+  certain: boolean;
 }
 
 /** The output is empty with `keepOutput: false`. In its text, U+FFFD replaces bytes that are not UTF-8. */
@@ -69,12 +78,14 @@ export class StepRecord {
   acknowledged = 0;
   isCompleted = false;
   #missing = 0;
+  #lacksPolicy = false; // the step has started, and its agent applies no sandbox policy
   #delivered = 0; // the seq of the last event whose output was delivered
   readonly #output = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   readonly #decoders = { stdout: newDecoder(), stderr: newDecoder() };
 
   /** `position` is the id of the last entry that was read. */
-  constructor(readonly stepId: string, public position: string, private keepsOutput: boolean, private sentAt: number) {}
+  constructor(readonly stepId: string, public position: string, private keepsOutput: boolean, private sentAt: number,
+              private needsPolicy = false) {}
 
   /** Returns the output in the entries. A chunk counts as delivered when the next one is requested. */
   *accept(entries: Entry[]): Generator<Chunk> {
@@ -86,6 +97,7 @@ export class StepRecord {
       this.#missing += seq - this.seq - 1;
       this.seq = seq;
       this.isCompleted ||= stream === 'completed';
+      if (stream === 'started') this.#lacksPolicy = event.fence === undefined;
       if (stream === 'stdout' || stream === 'stderr') {
         const bytes = event.encoding ? Buffer.from(line, 'base64') : Buffer.from(event.partial ? line : `${line}\n`);
         if (this.keepsOutput) this.#output[stream].push(bytes);
@@ -127,6 +139,9 @@ export class StepRecord {
       get stderr() { return newDecoder().decode(this.stderrBytes); },
     };
     const Failure = FAILURES.get(answer.end?.cause);
+    if (this.needsPolicy && this.#lacksPolicy && Failure !== errors.RejectedError)
+      throw new errors.PolicyIgnoredError(
+        `step ${this.stepId} has run without its sandbox policy: the agent that took it lacks fence`, result, { cause });
     if (Failure !== undefined) throw new Failure(answer.errorMessage ?? answer.end.cause, result, { cause });
     if (result.missing === 0) return result;
     throw new errors.LinesLostError(`${result.missing} events of step ${this.stepId} are missing`, result);

@@ -9,8 +9,12 @@ export class SandboxError extends Error {
 }
 /** The job has no heartbeat. The message says whether the step may have run. */
 export class AgentGoneError extends SandboxError {}
-/** Nothing ran: the step is invalid, its command or directory does not exist, or the agent lacks a feature. */
+/** Nothing ran: the step is invalid, its command or directory does not exist, the policy cannot be enforced, or the
+ *  agent lacks a feature. */
 export class RejectedError extends SandboxError {}
+/** The step HAS RUN, without its sandbox policy: an older agent took the job over after `run` had looked, and took the
+ *  step. `result` says how the step ended. */
+export class PolicyIgnoredError extends SandboxError {}
 /** The step exceeded its timeout. The agent has killed all of its processes. */
 export class TimedOutError extends SandboxError {}
 /** The step was cancelled, or its agent was stopped. `cause` is the reason of the signal. */

@@ -36,8 +36,8 @@ export class Exchange {
   #presentAt = this.#resultAt;
 
   constructor(private job: Job, private reader: Connection, position: string, private request: Request) {
-    const stepId = this.#id = request.stepId || randomUUID();
-    this.#record = new StepRecord(stepId, position, request.keepOutput, this.#resultAt);
+    const stepId = this.#id = request.stepId || randomUUID(), { fence }: { fence?: object } = request.step;
+    this.#record = new StepRecord(stepId, position, request.keepOutput, this.#resultAt, fence != null);
     this.#json = JSON.stringify({ schemaVersion: 1, stepId, replyTo: stepId, flowControl: true, ...request.step });
   }
 

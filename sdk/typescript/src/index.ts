@@ -1,4 +1,4 @@
-export type { StepResult } from './core.js';
+export type { Denial, StepResult } from './core.js';
 export * from './errors.js';
 export type { FileEntry, Files, GrepMatch, GrepOptions } from './files.js';
 export type { TlsOptions } from './redis.js';

@@ -59,7 +59,8 @@ export interface RunOptions extends StepOptions {
   keepOutput?: boolean;
   /** Whether another exit code than 0 is an ExitCodeError. */
   check?: boolean;
-  /** Both need an agent of version 0.4. An older one is a RejectedError. */
+  /** Both need an agent of version 0.4. An older one is a RejectedError or, if it has run the step without its policy
+   *  nevertheless, a PolicyIgnoredError. */
   fence?: Fence;
   limits?: Limits;
   /** A new id, 1 to 64 of `A-Z a-z 0-9 . _ -`; random by default. */
@@ -100,7 +101,7 @@ export class Sandbox {
     if (signal?.aborted) throw new CancelledError('cancelled before it was sent', undefined, { cause: signal.reason });
     if (!Number.isFinite(timeoutSeconds ?? 0)) throw new RejectedError('timeout: expected a whole number');
     const fields: Pick<RunOptions, 'fence' | 'limits'> = step; // which an older agent would ignore
-    const features = (['fence', 'limits'] as const).filter((name) => fields[name] !== undefined);
+    const features = (['fence', 'limits'] as const).filter((name) => fields[name] != null);
     const reader = this.#readers.pop() ?? this.#connect();
     try {
       const [position, start] = await Promise.all([this.#job.newest(), this.#job.requireAgent(features)]);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LinesLostError, SandboxError } from 'sandbox-agent-redis';
+import { LinesLostError, PolicyIgnoredError, RejectedError, SandboxError } from 'sandbox-agent-redis';
 import { type Answer, type Entry, isBefore, StepRecord } from '../dist/core.js';
 
 const event = (id: string, seq: number, kind: string, line: string, fields = {}): Entry =>
@@ -48,6 +48,18 @@ test('missing events are counted in the middle and at the end', () => {
   const check = (error: unknown) => error instanceof LinesLostError && error.result?.missing === 5 &&
     error.result.stdout === 'a\n';
   assert.throws(() => record.conclude(answer(7), undefined), check);
+});
+
+test('a step that needs a policy has run with it if its event `started` says so', () => {
+  const run = (fields: object, cause: string) => {
+    const record = new StepRecord('step', '5-0', true, 0, true);
+    assert.equal([...record.accept([event('6-0', 1, 'started', '', fields)])].length, 0);
+    const fence = { missing: ['signals'], denials: [{ access: 'network' as const, certain: false }] };
+    return record.conclude({ ...answer(1), end: { cause }, fence }, undefined).fence?.missing;
+  };
+  assert.deepEqual(run({ fence: {} }, 'exited'), ['signals']);
+  for (const cause of ['exited', 'timeout', 'lost']) assert.throws(() => run({}, cause), PolicyIgnoredError);
+  assert.throws(() => run({}, 'refused'), RejectedError);
 });
 
 test('an unknown count of events, and an unknown cause, are no error', () => {

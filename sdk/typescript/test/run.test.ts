@@ -165,9 +165,13 @@ test('a policy and limits are sent as they are, and not to an agent without the 
   await until('step', () => server.redis.lLen(`${key}in`));
   const { stepId, fence, limits } = JSON.parse(await server.redis.lIndex(`${key}in`, 0) ?? '');
   assert.deepEqual({ fence, limits }, options);
+  // An older agent has taken the job over, and takes the step.
+  await server.redis.xAdd(`${key}events`, '*', { data: JSON.stringify({ stepId, kind: 'started', line: 'sh', seq: 1 }) });
   await server.redis.lPush(`${key}results:${stepId}`,
-    JSON.stringify({ stepId, exitCode: 0, eventCount: 0, end: { cause: 'exited' } }));
-  assert.equal((await result).exitCode, 0);
+    JSON.stringify({ stepId, exitCode: 0, eventCount: 1, end: { cause: 'exited' } }));
+  const ignored = await failure(result, sdk.PolicyIgnoredError);
+  assert.match(ignored.message, /has run without its sandbox policy/);
+  assert.equal(ignored.result?.exitCode, 0);
 });
 
 test('a deadline is an error with the output so far', async () => {
