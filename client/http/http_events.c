@@ -41,6 +41,7 @@ struct http_events {
   char *id;       /* NULL: no step */
   unsigned order; /* of the step; 0: unknown */
   uint64_t seq;   /* of its last event */
+  bool is_wait_reported;
   struct buffer line, completed, space;
   struct event *retry;
   int64_t listed_ms;
@@ -151,6 +152,15 @@ static bool follows_all(const struct http_events *self) {
   return self->watch->id == NULL && !self->watch->handler->pushes;
 }
 
+/* The step goes on meanwhile, and events may be dropped. */
+static void wait_for_capacity(struct http_events *self, int status) {
+  if (!self->is_wait_reported)
+    terminal_say(&self->watch->program->terminal, COLOR_YELLOW,
+                 "the agent cannot serve another reader now (%d); retrying", status);
+  self->is_wait_reported = true;
+  retry(self, BUSY_MS);
+}
+
 /* A step of which nobody has read the events may be dropped meanwhile. */
 static void on_over(void *owner, const struct error *why) {
   struct http_events *self = owner;
@@ -160,7 +170,7 @@ static void on_over(void *owner, const struct error *why) {
   else if ((status == 404 || status == 410) && follows_all(self))
     self->state = EVENTS_OVER;
   else if (status == 429 || status >= 500)
-    retry(self, BUSY_MS);
+    wait_for_capacity(self, status);
   else if (status != 200) {
     (void)http_job_explain(status, &self->line, &self->watch->error);
     self->state = EVENTS_LOST;

@@ -113,12 +113,8 @@ static int ask(struct http_job *self, const char *method, const char *path,
   }
   if (link->state != LINK_OPEN)
     http_link_close(link);
-  const struct http_response *response = &link->response;
-  if (self->is_answered && response->instance[0] != '\0')
-    return response->status;
   if (self->is_answered)
-    (void)error_set(&link->why, "%s answers %d, but is no agent", self->peer.url.name,
-                    response->status);
+    return link->response.status;
   *error = link->why;
   return 0;
 }

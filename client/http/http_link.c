@@ -48,13 +48,18 @@ void http_link_close(struct http_link *self) {
   self->state = LINK_CLOSED;
 }
 
-static void lose(struct http_link *self, const char *why, int code) {
-  (void)error_set(&self->why, "cannot reach %s: %s", self->peer->url.name, why);
-  self->why.code = code;
+/* `self->why` is set. */
+static void fail(struct http_link *self) {
   http_link_close(self);
   if (self->lost_ms == 0)
     self->lost_ms = clock_monotonic_ms();
   self->handler->over(self->owner, &self->why);
+}
+
+static void lose(struct http_link *self, const char *why, int code) {
+  (void)error_set(&self->why, "cannot reach %s: %s", self->peer->url.name, why);
+  self->why.code = code;
+  fail(self);
 }
 
 LOOP_CALLBACK(on_timer, struct http_link *self) {
@@ -88,12 +93,30 @@ static void finish(struct http_link *self, bool has_more) {
     http_link_close(self);
 }
 
+/* Notes that the agent answers. A proxy answers although its agent is away: then returns false. */
+static bool check_agent(struct http_link *self) {
+  const struct http_response *response = &self->response;
+  if (response->part == RESPONSE_HEAD || response->part == RESPONSE_BROKEN)
+    return true; /* it is unknown yet, or another loss */
+  if (response->instance[0] == '\0')
+    return false;
+  self->lost_ms = 0;
+  self->why.text[0] = '\0';
+  return true;
+}
+
 static void parse(struct http_link *self, const char *bytes, size_t length) {
   struct http_response *response = &self->response;
   const char *body;
   size_t body_length;
   while (length > 0 && response->part < RESPONSE_WHOLE) {
     const size_t count = http_response_parse(response, bytes, length, &body, &body_length);
+    if (!check_agent(self)) {
+      (void)error_set(&self->why, "%s answers %d, but is no agent", self->peer->url.name,
+                      response->status);
+      fail(self);
+      return;
+    }
     if (body_length > 0)
       self->handler->body(self->owner, body, body_length);
     bytes += count;
@@ -125,8 +148,6 @@ LOOP_CALLBACK(on_readable, struct http_link *self) {
   } else if (count == 0) {
     lose(self, "the connection was closed", 0);
   } else {
-    self->lost_ms = 0;
-    self->why.text[0] = '\0';
     loop_timer_start(self->timer, self->silent_ms);
     parse(self, bytes, (size_t)count);
   }

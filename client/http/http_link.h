@@ -16,7 +16,8 @@ struct http_link_handler {
   void (*body)(void *owner, const char *bytes, size_t length);
   /* Some of the body was delivered. The rest arrives after http_link_read. NULL: at once. */
   void (*turn)(void *owner);
-  /* The response is whole; or `why` the connection was lost. The next request may be sent. */
+  /* The response of an agent is whole; or `why` the connection was lost, or another server has
+     answered. The next request may be sent. */
   void (*over)(void *owner, const struct error *why);
 };
 
@@ -41,7 +42,7 @@ struct http_link {
   const char *body;   /* borrowed */
   size_t body_length, sent;
   struct http_response response;
-  int64_t lost_ms;  /* monotonic: nobody has answered since then; 0: the server answers */
+  int64_t lost_ms;  /* monotonic: no agent has answered since then; 0: it answers */
   struct error why; /* the last loss */
 };
 

@@ -4,6 +4,7 @@
 #include "tests/support/cutter.h"
 #include "tests/support/http_sandbox.h"
 #include "tests/support/http_steps.h"
+#include "tests/support/nginx.h"
 #include "tests/test.h"
 
 TEST_OVERLAP(4)
@@ -91,6 +92,36 @@ HTTP_TEST(an_agent_that_is_away_for_15_s_is_gone) {
   assert_int_equal(agent_process_count_log(client, "; retrying for up to 15 s\n"), 1);
   assert_int_equal(agent_process_count_log(client, "sandbox: the agent is gone: cannot reach"), 1);
   agent_process_free(client);
+}
+
+HTTP_TEST(an_agent_behind_a_proxy_that_is_away_for_15_s_is_gone) {
+  http_agent_start(http, NULL, NULL);
+  struct nginx *nginx = nginx_start(&http->directory, "agent.sock", NGINX_KEEPALIVE);
+  struct agent_process *client = http_sandbox_start(
+      http, formatted("export SANDBOX_URL=http+unix://%s; exec $S run -- sh -c 'echo up; sleep 60'",
+                      nginx_address(nginx) + 5));
+  http_sandbox_wait_output(client, "up");
+  agent_process_free(http->process);
+  http->process = NULL;
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  assert_int_equal(agent_process_count_log(client, "; retrying for up to 15 s\n"), 1);
+  assert_int_equal(agent_process_count_log(client, " answers 502, but is no agent\n"), 1);
+  agent_process_free(client);
+  nginx_stop(nginx);
+}
+
+HTTP_TEST(a_reader_without_a_stream_says_that_it_waits) {
+  struct http_stream *readers[16];
+  http_agent_start(http, NULL, NULL);
+  http_steps_hold(http, "gate", ":");
+  for (size_t i = 0; i < 16; i++)
+    readers[i] = http_stream_open(http, "/steps/gate/events", NULL);
+  struct agent_process *client = http_sandbox_start(http, "exec $S run -- echo a");
+  agent_process_wait_log(client, "the agent cannot serve another reader now (429); retrying\n");
+  for (size_t i = 0; i < 16; i++)
+    http_stream_free(readers[i]);
+  http_agent_open_gate(http, "gate");
+  http_sandbox_expect_end(client, 0, "a\n", NULL);
 }
 
 HTTP_TEST(an_agent_that_is_not_there_yet_is_awaited) {
