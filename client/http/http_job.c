@@ -224,15 +224,15 @@ static int choose(struct program *program, struct error *error) {
   return result;
 }
 
-/* A refused connection is the answer: nobody listens. Health needs no key, and with the key, a
-   probe would delay the agent's idle limit. */
+/* A refused connection is the answer: nobody listens. An agent without capacity is alive. Health
+   needs no key, and with the key, a probe would delay the agent's idle limit. */
 static int ping(struct program *program, bool *is_alive, struct error *error) {
   struct http_job *self = program->http;
   self->fails_fast = true;
   self->peer.key = NULL;
   program->job = self->peer.url.name;
   const int status = call(self, "GET", "/health", NULL, error);
-  *is_alive = status == 200;
+  *is_alive = status == 200 || is_busy(self, status);
   if (status < 0)
     return error->code == ECONNREFUSED || error->code == ENOENT ? 0 : -1;
   return status == 200 || status == 503 ? 0 : http_job_explain(status, &self->answer, error);

@@ -264,6 +264,18 @@ HTTP_TEST(ping_says_whether_the_agent_is_alive) {
   http_sandbox_expect(http, "$S -q ping", 1, "", "");
 }
 
+/* Each of 64 connections has a request whose body is awaited. */
+HTTP_TEST(an_agent_without_capacity_for_a_ping_is_alive) {
+  http_agent_start(http, NULL, NULL);
+  for (int i = 0; i < 64; i++) {
+    struct http_client *client = http_agent_connect(http);
+    http_client_send(client, "PUT /steps/1 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                             "Content-Length: 9\r\n\r\n");
+    assert_int_equal(http_client_response(client)->status, 100);
+  }
+  http_sandbox_expect(http, "$S -q ping", 0, "", "");
+}
+
 HTTP_TEST(the_agent_wants_its_key) {
   static const char *const environment[] = {"SANDBOX_HTTP_KEY=" KEY, NULL};
   http_agent_start(http, NULL, environment);
