@@ -6,13 +6,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include "agent/frontends/http/connection/access.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "client/http/http_events.h"
 #include "client/redis/json_field.h"
 #include "client/steps/history.h"
+#include "wire/http_key.h"
 #include "wire/json.h"
 
 /* The longest silence before or within an answer. */
@@ -178,7 +178,7 @@ int http_job_begin(struct program *program, const char *url, struct error *error
   http_link_init(&self->link, &self->peer, SILENT_MS, &link_handler, self);
   if (http_url_parse(&self->peer.url, url, error) != 0)
     return -1;
-  if (self->peer.key == NULL || http_access_check_key(self->peer.key, error) == 0)
+  if (self->peer.key == NULL || http_key_check(self->peer.key, error) == 0)
     return 0;
   const struct error why = *error;
   return error_set(error, "SANDBOX_HTTP_KEY: %s", why.text);

@@ -4,7 +4,7 @@
 
 #include "agent/frontends/redis/connection/url.h"
 
-/* Where an agent listens: http://HOST[:PORT] or http+unix:///PATH. */
+/* Where an agent listens: http://HOST:PORT or http+unix:///PATH. */
 struct http_url {
   struct redis_address address;
   char *name; /* for people and the field Host: "10.0.0.7:28417", or the path */

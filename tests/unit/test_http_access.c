@@ -1,6 +1,7 @@
 #include "agent/frontends/http/connection/access.h"
 
 #include "tests/test.h"
+#include "wire/http_key.h"
 
 #define KEY "0123456789abcdef"
 
@@ -176,13 +177,13 @@ TEST(a_key_has_16_to_256_visible_characters) {
   for (size_t length = 0; length < sizeof key; length++) {
     memset(key, '~', length);
     key[length] = '\0';
-    assert_int_equal(http_access_check_key(key, &error),
+    assert_int_equal(http_key_check(key, &error),
                      length >= HTTP_KEY_MIN && length <= HTTP_KEY_MAX ? 0 : -1);
   }
   for (int byte = 1; byte < 256; byte++) {
     strcpy(key, KEY);
     key[7] = (char)byte;
-    assert_int_equal(http_access_check_key(key, &error), byte > ' ' && byte < 127 ? 0 : -1);
+    assert_int_equal(http_key_check(key, &error), byte > ' ' && byte < 127 ? 0 : -1);
     if (byte <= ' ' || byte >= 127)
       assert_null(strstr(error.text, "89abcdef"));
   }

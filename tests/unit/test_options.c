@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "tests/support/directory.h"
 #include "tests/test.h"
+#include "wire/http_key.h"
 
 enum { ARGUMENTS_MAX = 14 };
 

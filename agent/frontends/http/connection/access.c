@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "wire/http_key.h"
+
 /* --- hosts ------------------------------------------------------------------------------------ */
 
 #define DIGITS "0123456789"
@@ -83,16 +85,6 @@ static bool is_local_origin(const char *origin) {
 }
 
 /* --- the key ---------------------------------------------------------------------------------- */
-
-int http_access_check_key(const char *key, struct error *error) {
-  size_t length = strlen(key);
-  for (size_t i = 0; i < length; i++)
-    if (key[i] < '!' || key[i] > '~')
-      return error_set(error, "a key has only visible ASCII characters, and no spaces");
-  if (length < HTTP_KEY_MIN || length > HTTP_KEY_MAX)
-    return error_set(error, "a key has %d to %d characters", HTTP_KEY_MIN, HTTP_KEY_MAX);
-  return 0;
-}
 
 /* Compares up to the longest key whatever the texts are, and always reads both. The bytes behind
    the end of a text count as NUL, which no key contains. */

@@ -9,9 +9,6 @@
  * web page differ from those of a client. Pure. The hard part is that the key must not leak by the
  * time that a comparison takes.
  */
-#define HTTP_KEY_MIN 16
-#define HTTP_KEY_MAX 256
-
 struct http_access {
   const char *key;            /* NULL: none */
   const char *names;          /* of this host, separated by commas, beside localhost; NULL: none */
@@ -36,10 +33,6 @@ struct http_access_fields {
 /* Checks the origin, then the host, then the key. `is_tcp`: not a connection to a socket file. */
 enum http_access_result http_access_check(const struct http_access *self, bool is_tcp,
                                           const struct http_access_fields *fields);
-
-/* Returns 0, or -1 with what is wrong: a key has 16 to 256 visible ASCII characters. The error does
-   not repeat it. */
-int http_access_check_key(const char *key, struct error *error);
 
 /* Returns 0, or -1 with what is wrong: these are host names, separated by commas. */
 int http_access_check_names(const char *names, struct error *error);

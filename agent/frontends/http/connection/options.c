@@ -10,6 +10,7 @@
 #include "agent/frontends/http/connection/server.h"
 #include "base/descriptor.h"
 #include "base/memory.h"
+#include "wire/http_key.h"
 
 static void put_text(const char **place, const char *value) {
   free((char *)(uintptr_t)*place);
@@ -99,7 +100,7 @@ int http_options_complete(struct http_options *self, struct error *error) {
     return error_set(error, "--http-key-file cannot be used with " HTTP_KEY_VARIABLE);
   if (self->key_file != NULL && read_key_file(self, error) != 0)
     return -1;
-  if (self->key != NULL && http_access_check_key(self->key, &reason) != 0)
+  if (self->key != NULL && http_key_check(self->key, &reason) != 0)
     return error_set(error, "%s: %s", self->key_source, reason.text);
   if (self->key != NULL && self->is_open)
     return error_set(error, "--http-open cannot be used with a key (%s)", self->key_source);
