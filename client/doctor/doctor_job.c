@@ -52,11 +52,26 @@ static void report_features(struct doctor *self, const struct job_agent *agent) 
 }
 
 /* The first version of Landlock's interface with which every policy is enforced. Linux 6.12 has
+   it. Older ones lack what every policy contains, and only an agent that is process 1 does without
    it. */
 #define LANDLOCK_COMPLETE 6
 
-/* A part of a policy is no warning: many jobs need none. An agent of 0.3 or older says nothing
-   about it, and lacks the features. */
+/* A part of a policy is no warning if some policies work: many jobs need none. */
+static void report_landlock(struct doctor *self, int version, bool is_refused, const char *words) {
+  const bool is_complete = version >= LANDLOCK_COMPLETE;
+  if (is_refused)
+    doctor_report(self, FINDING_WARNING,
+                  "Linux 6.12, or an agent that is process 1 of its container",
+                  "the kernel enforces only a part of a sandbox policy%s (Landlock ABI %d): the "
+                  "agent refuses every policy without bestEffort",
+                  words, version);
+  else
+    doctor_report(self, FINDING_OK, NULL, "the kernel enforces %s%s (Landlock ABI %d%s)",
+                  is_complete ? "a sandbox policy" : "a part of a sandbox policy", words, version,
+                  is_complete ? "" : ", and Linux 6.12 has all of it");
+}
+
+/* An agent of 0.3 or older says nothing about policies, and lacks the features. */
 static void report_policy(struct doctor *self, const struct job_agent *agent) {
   static const char fix[] = "Linux 6.12 with landlock in its option lsm=, and a seccomp profile "
                             "that allows landlock_create_ruleset";
@@ -73,10 +88,7 @@ static void report_policy(struct doctor *self, const struct job_agent *agent) {
                   words.length > 1 ? "only a part of a sandbox policy" : "no sandbox policy",
                   words.bytes);
   else if (version > 0)
-    doctor_report(self, FINDING_OK, NULL, "the kernel enforces %s%s (Landlock ABI %d%s)",
-                  version < LANDLOCK_COMPLETE ? "a part of a sandbox policy" : "a sandbox policy",
-                  words.bytes, version,
-                  version < LANDLOCK_COMPLETE ? ", and Linux 6.12 has all of it" : "");
+    report_landlock(self, version, version < LANDLOCK_COMPLETE && agent->pid != 1, words.bytes);
   buffer_release(&words);
 }
 

@@ -11,7 +11,7 @@
 
 static void set_heartbeat(struct job *job, const char *members) {
   job_do(job, "SET sandbox:%s:heartbeat %s", job->id,
-         job_json(job, "{'Ts':1,'Pid':1,'Version':'0.4.0'%s}", members));
+         job_json(job, "{'Ts':1,'Version':'0.4.0'%s,'Pid':1}", members));
 }
 
 #define FEATURES ",'Features':['raw','flowControl','replyTo','control','fence','limits']"
@@ -326,10 +326,13 @@ JOB_TEST_NO_AGENT(doctor_says_what_the_kernel_can_enforce) {
   } cases[] = {
       {",'Landlock':7,'Enforces':['write','read','signals']",
        "✓ the kernel enforces a sandbox policy: write, read, signals (Landlock ABI 7)\n"},
-      {",'Landlock':3,'Enforces':['write','read','network']",
+      {",'Pid':1,'Landlock':3,'Enforces':['write','read','network']",
        "✓ the kernel enforces a part of a sandbox policy: write, read, network (Landlock ABI 3, "
-       "and "
-       "Linux 6.12 has all of it)\n"},
+       "and Linux 6.12 has all of it)\n"},
+      {",'Pid':2,'Landlock':3,'Enforces':['write','read','network']",
+       "! the kernel enforces only a part of a sandbox policy: write, read, network (Landlock ABI "
+       "3): the agent refuses every policy without bestEffort   → Linux 6.12, or an agent that is "
+       "process 1 of its container\n"},
       {",'Landlock':0,'Enforces':['network','agent']",
        "! the kernel has no Landlock, and enforces only a part of a sandbox policy: network, "
        "agent   → " NO_LANDLOCK "\n"},
