@@ -292,9 +292,9 @@ static int check_agent(struct run_step *self, struct exchange *exchange, struct 
   for (size_t i = 0; i < steps.count; i++)
     waiting += !steps.list[i].is_taken;
   job_steps_release(&steps);
-  return error_set(error,
-                   "no agent for %.60s: no heartbeat, and %zu step%s; --detach pushes it anyway",
-                   program->job, waiting, waiting == 1 ? " waits" : "s wait");
+  return error_set(error, "no agent for %.60s: no heartbeat, and %zu step%s%s", program->job,
+                   waiting, waiting == 1 ? " waits" : "s wait",
+                   run_policy_is_set(&self->policy) ? "" : "; --detach pushes it anyway");
 }
 
 /* Returns -1 with the error. */

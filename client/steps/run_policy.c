@@ -140,8 +140,8 @@ int run_policy_check(const struct run_policy *self, const struct job_agent *agen
   }
   if (option == NULL)
     return 0;
-  return error_set(error, "%s needs an agent with %s%s", option, feature,
-                   agent->is_alive ? "" : ", and there is no heartbeat");
+  return error_set(error, "%s needs an agent that announces the feature %s (0.4.0 or later)%s",
+                   option, feature, agent->is_alive ? "" : ", and there is no heartbeat");
 }
 
 void run_policy_add(const struct run_policy *self, struct buffer *json) {

@@ -109,11 +109,12 @@ JOB_TEST_NO_AGENT(the_step_has_the_policy_and_the_limits) {
 
 static const struct {
   const char *words, *error;
-} needs[] = {{"--fence '{}'", "--fence needs an agent with fence"},
-             {"--fence '{}' --read-only", "--fence needs an agent with fence"},
-             {"--read-only --no-network", "--read-only needs an agent with fence"},
-             {"--no-network", "--no-network needs an agent with fence"},
-             {"--limits '{}'", "--limits needs an agent with limits"}};
+} needs[] = {
+    {"--fence '{}'", "--fence needs an agent that announces the feature fence"},
+    {"--fence '{}' --read-only", "--fence needs an agent that announces the feature fence"},
+    {"--read-only --no-network", "--read-only needs an agent that announces the feature fence"},
+    {"--no-network", "--no-network needs an agent that announces the feature fence"},
+    {"--limits '{}'", "--limits needs an agent that announces the feature limits"}};
 #define NEEDS (sizeof needs / sizeof *needs)
 
 JOB_TEST_NO_AGENT(nothing_is_pushed_to_an_agent_without_the_feature) {
@@ -121,10 +122,14 @@ JOB_TEST_NO_AGENT(nothing_is_pushed_to_an_agent_without_the_feature) {
   set_heartbeat(job, OLD_FEATURES);
   for (size_t i = 0; i < 2 * NEEDS; i++)
     sandbox_expect(job, job_format(job, "$S run %s %s -- true", modes[i % 2], needs[i / 2].words),
-                   125, "", job_format(job, "sandbox: %s\n", needs[i / 2].error));
+                   125, "", job_format(job, "sandbox: %s (0.4.0 or later)\n", needs[i / 2].error));
   job_do(job, "DEL sandbox:%s:heartbeat", job->id);
   sandbox_expect(job, "$S run --detach --read-only -- true", 125, "",
-                 "sandbox: --read-only needs an agent with fence, and there is no heartbeat\n");
+                 "sandbox: --read-only needs an agent that announces the feature fence (0.4.0 or "
+                 "later), and there is no heartbeat\n");
+  sandbox_expect(
+      job, "$S run --read-only -- true", 125, "",
+      job_format(job, "sandbox: no agent for %s: no heartbeat, and 0 steps wait\n", job->id));
   assert_int_equal(job_length(job, "in"), 0);
 }
 
@@ -179,7 +184,7 @@ HTTP_TEST(nothing_is_sent_over_http_to_an_agent_without_the_feature) {
         http,
         formatted("export SANDBOX_URL=http+unix://$HTTP_DIRECTORY/fake.sock; $S run %s -- true",
                   needs[i].words),
-        125, "", formatted("sandbox: %s\n", needs[i].error));
+        125, "", formatted("sandbox: %s (0.4.0 or later)\n", needs[i].error));
   http_sandbox_expect(http, "sort -u $HTTP_DIRECTORY/requests", 0, "GET /health HTTP/1.1\n", "");
   kill(pid, SIGKILL);
   assert_int_equal(waitpid(pid, NULL, 0), pid);
