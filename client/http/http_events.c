@@ -33,8 +33,9 @@ struct http_events {
   struct http_link link;
   enum {
     EVENTS_IDLE,    /* the stream of `id` was not requested, or there is no step */
+    EVENTS_PUSHES,  /* the step was sent, and its stream has not begun */
     EVENTS_READS,   /* it was */
-    EVENTS_RETRIES, /* it was interrupted; `retry` requests it again */
+    EVENTS_RETRIES, /* it was interrupted; the timer requests it again */
     EVENTS_OVER,    /* its result was read, or there is none */
     EVENTS_LOST     /* the agent refuses: `watch.error` */
   } state;
@@ -43,7 +44,8 @@ struct http_events {
   uint64_t seq;   /* of its last event */
   bool is_wait_reported;
   struct buffer line, completed, space;
-  struct event *retry;
+  struct buffer early; /* the part of the stream that has come with its header */
+  struct event *timer;
   int64_t listed_ms;
 };
 
@@ -124,19 +126,31 @@ static void request(struct http_events *self) {
   buffer_release(&path);
 }
 
-LOOP_CALLBACK(on_retry, struct http_events *self) {
+/* Delivers the early part, from the loop. */
+static void read_early(struct http_events *self) {
+  read_lines(self, self->early.bytes, self->early.length);
+  buffer_release(&self->early);
+  self->watch->handler->turn(self->watch->owner);
+  step_watch_read(self->watch);
+}
+
+LOOP_CALLBACK(on_timer, struct http_events *self) {
   if (self->state == EVENTS_RETRIES)
     request(self);
+  else if (self->early.length > 0)
+    read_early(self);
 }
 
 static void retry(struct http_events *self, int64_t pause_ms) {
   self->state = EVENTS_RETRIES;
-  loop_timer_start(self->retry, pause_ms);
+  loop_timer_start(self->timer, pause_ms);
 }
 
 static void on_body(void *owner, const char *bytes, size_t length) {
   struct http_events *self = owner;
-  if (self->link.response.status == 200)
+  if (self->state == EVENTS_PUSHES)
+    buffer_add(&self->early, bytes, length);
+  else if (self->link.response.status == 200)
     read_lines(self, bytes, length);
   else if (self->line.length < LINE_MAX_BYTES)
     buffer_add(&self->line, bytes, length);
@@ -144,6 +158,13 @@ static void on_body(void *owner, const char *bytes, size_t length) {
 
 static void on_turn(void *owner) {
   struct http_events *self = owner;
+  if (self->state == EVENTS_PUSHES) {
+    if (self->link.response.status == 200)
+      self->state = EVENTS_READS;
+    else
+      http_link_read(&self->link);
+    return;
+  }
   self->watch->handler->turn(self->watch->owner);
   step_watch_read(self->watch);
 }
@@ -165,6 +186,10 @@ static void wait_for_capacity(struct http_events *self, int status) {
 static void on_over(void *owner, const struct error *why) {
   struct http_events *self = owner;
   const int status = self->link.response.status;
+  if (self->state == EVENTS_PUSHES) {
+    self->state = EVENTS_IDLE;
+    return;
+  }
   if (why != NULL || (status == 200 && self->state != EVENTS_OVER))
     retry(self, RETRY_MS);
   else if ((status == 404 || status == 410) && follows_all(self))
@@ -185,15 +210,17 @@ static void *open_source(struct step_watch *watch) {
   struct http_events *self = memory_zeros(sizeof *self);
   self->watch = watch;
   self->http = watch->program->http;
-  self->retry = loop_timer_new(watch->program->base, on_retry, self);
+  self->timer = loop_timer_new(watch->program->base, on_timer, self);
   http_link_init(&self->link, &self->http->peer, SILENT_MS, &link_handler, self);
+  self->link.accept = "application/x-ndjson";
   return self;
 }
 
 static void close_source(void *source) {
   struct http_events *self = source;
   http_link_close(&self->link);
-  event_free(self->retry);
+  event_free(self->timer);
+  buffer_release(&self->early);
   buffer_release(&self->line);
   buffer_release(&self->completed);
   buffer_release(&self->space);
@@ -229,8 +256,27 @@ static void read_source(void *source) {
   struct http_events *self = source;
   if (self->state == EVENTS_IDLE && self->id != NULL)
     request(self);
+  else if (self->early.length > 0)
+    loop_timer_start_now(self->timer);
   else if (self->state == EVENTS_READS)
     http_link_read(&self->link);
+}
+
+bool http_events_push(void *source, const char *json) {
+  struct http_events *self = source;
+  struct buffer path = http_job_path(self->id);
+  buffer_add(&path, "", 1);
+  self->state = EVENTS_PUSHES;
+  http_link_send(&self->link, "PUT", path.bytes, json, strlen(json));
+  buffer_release(&path);
+  while (self->state == EVENTS_PUSHES && self->watch->program->signal == 0)
+    program_turn(self->watch->program);
+  if (self->state == EVENTS_READS)
+    return true;
+  http_link_close(&self->link);
+  buffer_release(&self->early);
+  self->state = EVENTS_IDLE;
+  return false;
 }
 
 /* --- what else has happened ------------------------------------------------------------------- */

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdbool.h>
+
 #include "client/access.h"
 
 /*
@@ -8,3 +10,11 @@
  * place of an event.
  */
 extern const struct event_access http_event_access;
+
+/*
+ * Pushes the step that a source expects, and reads its events from the same response. With another
+ * request for them, the agent would not wait for this reader in between, and drop the first events
+ * of a fast command. The text must live until the result. Returns false if the response is no
+ * stream, or was lost: the step may have been pushed nevertheless.
+ */
+bool http_events_push(void *source, const char *json);

@@ -189,6 +189,8 @@ static void write_head(struct http_link *self, const char *method, const char *p
     buffer_add_format(&self->head, "X-Sandbox-Key: %s\r\n", peer->key);
   if (peer->instance[0] != '\0')
     buffer_add_format(&self->head, "Sandbox-Instance: %s\r\n", peer->instance);
+  if (self->accept != NULL)
+    buffer_add_format(&self->head, "Accept: %s\r\n", self->accept);
   if (self->body != NULL)
     buffer_add_format(&self->head, "Content-Length: %zu\r\n", self->body_length);
   buffer_add_string(&self->head, "\r\n");

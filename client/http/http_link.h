@@ -33,7 +33,8 @@ struct http_link {
   const struct http_peer *peer;
   const struct http_link_handler *handler;
   void *owner;
-  int64_t silent_ms; /* a response that makes no progress for this time is lost */
+  const char *accept; /* of the next requests; NULL: anything */
+  int64_t silent_ms;  /* a response that makes no progress for this time is lost */
   enum { LINK_CLOSED, LINK_OPEN, LINK_DIALS, LINK_BUSY } state; /* open: without a request */
   struct dialer *dialer;
   struct transport *transport;

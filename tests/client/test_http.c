@@ -51,6 +51,15 @@ HTTP_TEST(every_byte_of_the_output_arrives) {
                       0, "", "");
 }
 
+/* The agent waits only for a reader that is connected. */
+HTTP_TEST(the_first_lines_of_a_fast_command_arrive) {
+  static const char *const arguments[] = {"--events-maxlen", "100", NULL};
+  http_agent_start(http, arguments, NULL);
+  http_sandbox_expect(http,
+                      "for i in $(seq 20); do $S run --text -- seq 3000 | wc -l; done | sort -u", 0,
+                      "3000\n", "");
+}
+
 HTTP_TEST(json_has_each_event_and_the_result) {
   http_agent_start(http, NULL, NULL);
   http_sandbox_expect(http,
