@@ -67,7 +67,7 @@ static void run_chains(void) {
       for (time_t end = time(NULL) + RUN_SECONDS; time(NULL) < end;) {
         if (i % 2 == 0)
           setsid();
-        if (fork() != 0)
+        if (fork() > 0) /* not if there may be no more processes: then it tries again */
           _exit(0);
       }
       _exit(0);

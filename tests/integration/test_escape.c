@@ -7,6 +7,7 @@
 #include "tests/support/container.h"
 #include "tests/support/gate.h"
 #include "tests/support/job.h"
+#include "tests/support/memory_group.h"
 
 /* Some ignore SIGTERM and have a grace period of 10 s. The bound is less than the time after which
    they exit by themselves: escape_command.c. */
@@ -137,6 +138,26 @@ JOB_TEST(the_death_of_the_supervisor_ends_all_escaped_processes) {
   job_expect_to_go_on(job);
 }
 
+/* The zombies of the chains could take all process numbers of the machine, and other tests would
+   fail. So the agent runs in a group that has a limited number of them. */
+static void start_limited(struct job *job, struct memory_group *group) {
+  memory_group_init(group, (size_t)1024 * 1024 * 1024);
+  job->setup.prepare = memory_group_enter;
+  job->setup.prepare_context = group;
+  job_start_agent(job, NULL);
+}
+
+#define CHAINS_TEST(NAME)                                                                          \
+  static void NAME##_in(struct job *job);                                                          \
+  JOB_TEST_NO_AGENT(NAME) {                                                                        \
+    struct memory_group group;                                                                     \
+    start_limited(job, &group);                                                                    \
+    NAME##_in(job);                                                                                \
+    job_shut_down(job);                                                                            \
+    memory_group_release(&group);                                                                  \
+  }                                                                                                \
+  static void NAME##_in(struct job *job)
+
 /* Pushes a step that starts 16 chains of processes that fork and exit. */
 static const cJSON *push_chains(struct job *job, unsigned timeout_seconds, const char *suffix) {
   const char *file = job_write(job, "chains", "", 0666);
@@ -157,7 +178,7 @@ static void expect_chains_ended(struct job *job) {
     job_fail(job, "a chain of processes still runs");
 }
 
-JOB_TEST(the_deadline_ends_chains_of_forking_processes) {
+CHAINS_TEST(the_deadline_ends_chains_of_forking_processes) {
   const cJSON *step = push_chains(job, 1, "");
   const cJSON *result = job_result_within(job, WAIT_BOUND_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
@@ -166,14 +187,19 @@ JOB_TEST(the_deadline_ends_chains_of_forking_processes) {
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(the_death_of_the_agent_ends_chains_of_forking_processes) {
+JOB_TEST_NO_AGENT(the_death_of_the_agent_ends_chains_of_forking_processes) {
+  struct memory_group group;
+  start_limited(job, &group);
   (void)push_chains(job, 60, "");
   assert_true(wait_until(have_chains_begun, job_path(job, "chains"), WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
   expect_chains_ended(job);
+  agent_process_free(job->agent);
+  job->agent = NULL;
+  memory_group_release(&group);
 }
 
-JOB_TEST(the_death_of_the_supervisor_ends_chains_of_forking_processes) {
+CHAINS_TEST(the_death_of_the_supervisor_ends_chains_of_forking_processes) {
   /* The shell starts no process, because the chains may leave none. */
   (void)push_chains(job, 60,
                     job_format(job,
