@@ -111,8 +111,9 @@ __attribute__((no_sanitize("address"))) static int install_trial(void *unused) {
   return result < 0 ? (int)-result : 0;
 }
 
-/* Returns 0, or the errno of a filter with a listener. Below no filter there is no other listener,
-   and the kernel shows that it knows the flag if it misses the program (EFAULT). This is faster. */
+/* Returns 0, or the errno of a filter with a listener. Without another filter there is no other
+   listener. A call without a program then suffices, and is faster: it fails with EFAULT only if the
+   kernel knows the flag. */
 static int try_listener(void) {
   _Alignas(16) static char stack[16384];
   int status = 0;

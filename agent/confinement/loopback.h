@@ -20,8 +20,8 @@
  */
 
 /* Returns NULL if this process can have such steps, else what is missing, for a person: the filter,
-   handing a socket over (Linux 5.14), a listener of its own, or ending the sharing. Tries it in a
-   process that ends at once. */
+   handing a socket over (Linux 5.14), a listener of its own, or ending the sharing. Below another
+   filter, a process that ends at once tries the listener. */
 const char *loopback_lacks(void);
 
 /* The most requests that one call answers. The others wait for the next call. */

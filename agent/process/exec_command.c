@@ -478,8 +478,14 @@ static bool restrict_command(const struct exec_command *self, struct exec_failur
   const int directory = exec_command_open_directory(self->record, self->base, failure);
   if (directory < 0)
     return false;
-  if (directory != self->base)
-    (void)call_kernel(SYS_fchdir, (const void *)(intptr_t)directory, NULL, NULL);
+  const int error = directory != self->base
+                        ? call_kernel(SYS_fchdir, (const void *)(intptr_t)directory, NULL, NULL)
+                        : 0;
+  if (error != 0) {
+    set_failure(failure, EXEC_NO_DIRECTORY, error, "working directory ", self->directory, "",
+                about(180, ": ", strerror(error), ""));
+    return false;
+  }
   return exec_command_restrict(self->record, directory, self->agent_rules, failure);
 }
 

@@ -167,3 +167,16 @@ JOB_TEST_NO_AGENT(a_supervisor_does_not_need_the_program_file) {
 }
 
 TEST_GROUP(injection_begin_group, NULL)
+/* A step without a policy lowers the limit of its supervisor to what a message needs. */
+JOB_TEST(a_supervisor_that_cannot_confine_a_step_is_replaced) {
+  const cJSON *result = NULL;
+  (void)job_run(job, job_script(job, "prlimit --pid $PPID --nofile=8:8"));
+  for (int i = 0; i < 2; i++) {
+    cJSON *step = job_step(job, "true", NULL);
+    assert_true(cJSON_AddItemToObject(step, "fence", cJSON_CreateObject()));
+    result = job_run(job, step);
+    if (i == 0)
+      job_expect_part(job, result, "errorMessage", "fence: a Landlock rule set: ");
+  }
+  job_expect_result(job, result, 0, NULL, NULL);
+}
